@@ -1,13 +1,11 @@
 #include "analyzer/cli/live_processes.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "analyzer/cli/command.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/io/child_process.h"
 #include "analyzer/io/machine_files.h"

@@ -1,8 +1,6 @@
 // See local_folder.h. Names in the run's folder are used through its descriptor, wherever its path leads meanwhile.
 #include "analyzer/cli/local_folder.h"
 
-#include <sys/stat.h>
-
 #include <filesystem>
 #include <system_error>
 

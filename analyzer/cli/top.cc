@@ -1,6 +1,5 @@
 // `dlhook top`: the answer about a run that goes on, again and again.
 #include <langinfo.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <clocale>

@@ -7,7 +7,6 @@
 #include "analyzer/calls/python_places.h"
 #include "analyzer/export/step_index.h"
 #include "analyzer/gpu/gpu_division.h"
-#include "analyzer/layers/attribution.h"
 #include "analyzer/profile/profile.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/time/counter_division.h"

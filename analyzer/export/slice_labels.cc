@@ -3,7 +3,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "analyzer/calls/op_labels.h"
-#include "analyzer/layers/attribution.h"
 #include "analyzer/profile/profile.h"
 #include "analyzer/profile/profile_nodes.h"
 

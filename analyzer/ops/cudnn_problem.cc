@@ -185,26 +185,14 @@ constexpr size_t kMaxFormatDims = 12;  // more than any library takes
 using Order = std::vector<size_t>;  // dimensions, outermost first
 
 std::string Letters(size_t rank) {
-  switch (rank) {
-    case 1:
-      return "n";
-    case 2:
-      return "nc";
-    case 3:
-      return "ncw";
-    case 4:
-      return "nchw";
-    case 5:
-      return "ncdhw";
-    default:
-      return std::string("abcdefghijkl").substr(0, rank);
-  }
+  constexpr const char* kUsual[] = {"", "n", "nc", "ncw", "nchw", "ncdhw"};
+  return rank < std::size(kUsual) ? kUsual[rank] : std::string("abcdefghijkl").substr(0, rank);
 }
 
 // nchw, nhwc, chwn and the equivalents for other ranks.
 std::vector<Order> CommonOrders(size_t rank) {
   Order first(rank);
-  std::iota(first.begin(), first.end(), 0);
+  absl::c_iota(first, 0);
   if (rank < 3) return {first};
   Order channels_last = first, batch_last = first;
   std::rotate(channels_last.begin() + 1, channels_last.begin() + 2, channels_last.end());

@@ -72,12 +72,11 @@ TensorCore ByType(trace::DataType type, const trace::CudaGemm& cuda) {
   }
 }
 
-bool HasNote(const trace::CudnnPlan& plan, int32_t note) { return absl::c_count(plan.numerical_note(), note) > 0; }
-
 // An engine without notes reports that it has none, unless it was not asked: plans from JSON are not.
 std::optional<TensorCore> OfPlan(const trace::CudnnPlan& plan) {
   constexpr int32_t kTensorCoreNote = 0;
-  if (HasNote(plan, kTensorCoreNote)) return TensorCore{true, true, "engine's numerical note"};
+  if (absl::c_count(plan.numerical_note(), kTensorCoreNote) > 0)
+    return TensorCore{true, true, "engine's numerical note"};
   if (plan.engine() < 0 || !plan.json().empty()) return std::nullopt;
   return TensorCore{false, true, "engine has no tensor_core note"};
 }

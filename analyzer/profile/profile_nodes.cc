@@ -225,7 +225,7 @@ NodeIndex FrameworkStacks::Under(NodeIndex outer, PathIndex path, StackIndex sta
 NodeIndex FrameworkStacks::Weave(NodeIndex outer, PathIndex path, StackIndex stack, size_t count) {
   std::vector<PathIndex> chain;
   for (; path != kNoScopes; path = paths_[path].parent) chain.push_back(path);
-  std::reverse(chain.begin(), chain.end());
+  absl::c_reverse(chain);
   const size_t frames = stack == kNone ? 0 : model_.python_stacks[stack].frames.size();
   size_t done = 0;
   NodeIndex node = outer;
@@ -307,7 +307,7 @@ std::vector<ProfileFrameIndex> NativeStacks::FramesOf(FrameIndex frame, StackInd
     const bool is_inlined = native[i] != kNone && i + 1 < entries.size() && native[i + 1] == native[i];
     frames.push_back(FrameOf(entry, native[i], is_inlined));
   }
-  std::reverse(frames.begin(), frames.end());
+  absl::c_reverse(frames);
   return frames;
 }
 

@@ -2,7 +2,6 @@
 #include <set>
 #include <tuple>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -120,18 +119,9 @@ class RangeFinder {
   }
 
   bool IsOwn(const ScopeLook& look) const {
-    if (!FactsOf(look.kind).is_bracket) return false;
-    switch (model_.roles[look.name]) {
-      case ScopeRole::kOptimizerStep:
-      case ScopeRole::kZeroGrad:
-      case ScopeRole::kInput:
-      case ScopeRole::kTorchRegion:
-      case ScopeRole::kXla:
-      case ScopeRole::kProfilerStep:
-        return false;
-      default:
-        return true;
-    }
+    constexpr ScopeRole kOfOthers[] = {ScopeRole::kOptimizerStep, ScopeRole::kZeroGrad, ScopeRole::kInput,
+                                       ScopeRole::kTorchRegion,   ScopeRole::kXla,      ScopeRole::kProfilerStep};
+    return FactsOf(look.kind).is_bracket && !absl::c_linear_search(kOfOthers, model_.roles[look.name]);
   }
 
   void FindIn(const StepTrack& track) {

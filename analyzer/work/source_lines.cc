@@ -1,7 +1,5 @@
 #include "analyzer/work/source_lines.h"
 
-#include <sys/stat.h>
-
 #include <functional>
 
 #include "absl/strings/ascii.h"
@@ -136,7 +134,7 @@ bool SourceLines::Find(absl::string_view label, std::string& text, size_t& first
   text = *std::move(read);
   const std::vector<absl::string_view> ends = absl::StrSplit(parts[1], " to ");
   if (!absl::SimpleAtoi(ends.front(), &first) || !absl::SimpleAtoi(ends.back(), &last)) return false;
-  const auto count = static_cast<size_t>(std::count(text.begin(), text.end(), '\n')) + 1;
+  const auto count = static_cast<size_t>(absl::c_count(text, '\n')) + 1;
   return std::min(first, last) > 0 && std::max(first, last) <= count;
 }
 

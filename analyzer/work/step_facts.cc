@@ -3,7 +3,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/analysis/sample_places.h"
@@ -83,11 +82,6 @@ std::vector<double> FlopsOf(const TraceModel& model, ProcessIndex process, const
   return flops;
 }
 
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
 double DurationOf(const Step& step) { return static_cast<double>(step.end_ns - step.start_ns); }
 
 }  // namespace
@@ -138,9 +132,7 @@ void StepFacts::ForEachOperation(const std::function<void(ThreadIndex, int64_t, 
   }
 }
 
-bool StepFacts::Uses(absl::string_view framework) const {
-  return std::find(frameworks_.begin(), frameworks_.end(), framework) != frameworks_.end();
-}
+bool StepFacts::Uses(absl::string_view framework) const { return absl::c_linear_search(frameworks_, framework); }
 
 std::map<ActivityKind, SampleSums> StepFacts::SamplesByKind() const {
   std::map<ActivityKind, SampleSums> by_kind;
@@ -280,7 +272,7 @@ std::string StepFacts::LayersOf(const std::function<bool(const WorkItem&)>& is_i
   }
   std::vector<std::pair<double, std::string>> order;
   for (const auto& [label, ns] : by_label) order.emplace_back(-ns, label);
-  std::sort(order.begin(), order.end());
+  absl::c_sort(order);
   std::vector<std::string> labels;
   for (const auto& [ns, label] : order) {
     if (labels.size() < most) labels.push_back(label);
@@ -307,7 +299,7 @@ std::string StepFacts::PartOfStep(double ns) const {
 }
 
 double WindowCost::outside_mean_ns() const {
-  return std::accumulate(outside_ns.begin(), outside_ns.end(), 0.0) / static_cast<double>(outside_ns.size());
+  return absl::c_accumulate(outside_ns, 0.0) / static_cast<double>(outside_ns.size());
 }
 
 std::optional<WindowCost> CostOfWindows(const StepFacts& facts) {
@@ -357,7 +349,7 @@ std::optional<Generation> FindGeneration(const StepFacts& facts) {
   }
   if (passes.empty()) return std::nullopt;
   const std::vector<double> flops = FlopsOf(facts.model(), track->process, passes);
-  const double usual = Median(flops);
+  const double usual = MedianOf(flops);
   std::vector<size_t> prompts;
   for (size_t i = 0; i < passes.size(); ++i) {
     if (flops[i] >= kPromptFactor * usual) {
