@@ -44,7 +44,6 @@ std::string TrendSentence(const StepFacts& facts, const StepTrend& trend) {
 }
 
 double ChangePercent(const StepTrend& trend) { return 100 * (trend.now_ns - trend.before_ns) / trend.before_ns; }
-
 bool IsSlower(const StepTrend& trend) { return trend.before_steps > 0 && ChangePercent(trend) >= kSlowerPercent; }
 
 // "8 % slower (4.20 ms in the 300 s before)".

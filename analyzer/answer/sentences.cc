@@ -380,9 +380,7 @@ double SamplesPerSecond(const StepFacts& facts) {
 }
 
 std::string HowLong(const StepFacts& facts) {
-  if (!facts.HasSteps()) {
-    return "No repeating step was found: the rest describes the whole run.";
-  }
+  if (!facts.HasSteps()) return "No repeating step was found: the rest describes the whole run.";
   const std::optional<WindowCost> cost = CostOfWindows(facts);
   const auto [durations, step_ns] = TimesOf(facts);
   const Quartiles quartiles = QuartilesOf(durations);

@@ -53,7 +53,6 @@ using TrialRun = std::vector<Execution>;
 class PlanCalls {
  public:
   explicit PlanCalls(const TraceModel& model) : model_(model), calls_(model.calls), numbers_(model.ops) {}
-
   const Op& OpOf(CallIndex call) const { return model_.ops[calls_.op[call]]; }
   uint32_t ProblemOf(CallIndex call) const { return numbers_.problem[calls_.op[call]]; }
   uint32_t PlanOf(CallIndex call) const { return numbers_.plan[calls_.op[call]]; }

@@ -83,9 +83,7 @@ absl::StatusOr<BackgroundRun> StartInBackground(const Args& args) {
   started.output = absl::StrCat(started.run, "/output.txt");
   const int output = open(started.output.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (output < 0 || input < 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat(started.output, ": can't be written"));
-  }
+  if (output < 0 || input < 0) return absl::ErrnoToStatus(errno, absl::StrCat(started.output, ": can't be written"));
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
   std::vector<std::string> command = {self, "run", "-o", started.run, "--"};
   command.insert(command.end(), args.operands().begin(), args.operands().end());

@@ -173,7 +173,6 @@ std::string WorkRow::Text(const char* column, bool of_base) const {
 }
 
 bool WorkRow::Is(ActivityKind activity) const { return Newest("activity") == ActivityName(activity); }
-
 bool WorkRow::MovesData() const { return Newest("purpose") == kMovesData; }
 
 double WorkRow::Sum(const char* column, bool of_base) const {

@@ -26,7 +26,6 @@ constexpr double kOftenCompiled = 5;
 constexpr double kOtherRate = 1.5;  // of steps of another kind: factor between their rates
 
 std::string CountText(double count) { return absl::StrFormat("%.3g", count); }
-
 std::string NumberText(int64_t number) { return number == 0 ? "" : absl::StrCat(number); }
 
 class Finder {

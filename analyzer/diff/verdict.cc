@@ -27,7 +27,6 @@ std::string PercentText(double part, double whole) {
 }
 
 bool HasSteps(const VerdictInput& input) { return input.base_run->steps.count() > 0; }
-
 std::string Unit(const VerdictInput& input) { return HasSteps(input) ? StepWord(input.new_run->steps.kind) : "run"; }
 
 std::string PerText(const VerdictInput& input) {

@@ -10,7 +10,6 @@ namespace dlhook::analyzer::inline exports {
 namespace {
 
 std::string Words(absl::string_view enumerator) { return absl::StrReplaceAll(enumerator, {{"_", " "}}); }
-
 std::string SizeText(const uint32_t (&size)[3]) { return absl::StrJoin(size, " x "); }
 
 }  // namespace

@@ -309,9 +309,7 @@ std::vector<Finding> FindInputWait(const StepFacts& facts) {
   Finding finding;
   finding.gain_ns = ns;
   finding.sentence = absl::StrCat(WhoIsLate(preparer), facts.PartOfStep(ns), ".");
-  if (preparer != Preparer::kWorkers) {
-    finding.Estimate(GainBasis::kUpperBound);
-  }
+  if (preparer != Preparer::kWorkers) finding.Estimate(GainBasis::kUpperBound);
   AdviseOnInput(facts, ns, finding);
   finding.where = "input";
   finding.evidence = "table phases: input";

@@ -64,9 +64,7 @@ struct Limit {
 
 Limit LimitBy(const ProcessInfo& process, absl::Span<const char* const> names, int (*bits_of)(absl::string_view)) {
   for (const auto& [name, value] : process.settings) {
-    if (absl::c_linear_search(names, name) && bits_of(value) > 0) {
-      return {name, value, bits_of(value)};
-    }
+    if (absl::c_linear_search(names, name) && bits_of(value) > 0) return {name, value, bits_of(value)};
   }
   return {};
 }

@@ -16,7 +16,6 @@ const char* ConfidenceName(Confidence confidence) {
 namespace {
 
 std::string Nothing(const StepFacts&) { return ""; }
-
 std::string Steps(const StepFacts& facts) { return facts.HasSteps() ? "" : "no repeating step was found"; }
 
 std::string GpuTimes(const StepFacts& facts) {

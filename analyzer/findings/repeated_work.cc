@@ -14,6 +14,7 @@
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
+#include "analyzer/table/typed_columns.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -119,12 +120,9 @@ std::vector<Finding> FindMadeFromNumbers(const StepFacts& facts) {
     all_ns += ns;
   }
   if (!facts.IsAtLeast(all_ns / facts.count(), kRepeatedPercent)) return {};
-  std::vector<std::pair<double, std::string>> order;
-  for (const auto& [op, ns] : by_op) order.emplace_back(-ns, absl::StrCat("aten::", op));
-  absl::c_sort(order);
   std::vector<std::string> ops;
-  for (const auto& [ns, op] : order) {
-    if (ops.size() < 3) ops.push_back(op);
+  for (const auto& [op, ns] : LargestFirst(by_op)) {
+    if (ops.size() < 3) ops.push_back(absl::StrCat("aten::", op));
   }
   const auto longest = absl::c_max_element(by_stack, [](const auto& a, const auto& b) { return a.second < b.second; });
   const auto is_in = [&](const WorkItem& item) { return item.scope != nullptr && by_op.contains(item.scope->op); };

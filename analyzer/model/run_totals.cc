@@ -240,9 +240,7 @@ Grid MakeGrid(const TraceModel& model, const Intervals& idle) {
     }
   }
   grid.idle_before_ns.assign(grid.times.size() + 1, 0);
-  for (size_t i = 0; i < grid.times.size(); ++i) {
-    grid.idle_before_ns[i + 1] = grid.idle_before_ns[i] + grid.idle_ns[i];
-  }
+  for (size_t i = 0; i < grid.times.size(); ++i) grid.idle_before_ns[i + 1] = grid.idle_before_ns[i] + grid.idle_ns[i];
   return grid;
 }
 

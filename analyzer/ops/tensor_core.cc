@@ -101,9 +101,7 @@ TensorCore OfMathType(int32_t math_type, const std::string& types) {
 std::optional<TensorCore> TensorCoreOf(const trace::Gemm& gemm) {
   if (!gemm.has_cuda() || gemm.a_type() == trace::DATA_TYPE_UNKNOWN) return std::nullopt;
   const trace::CudaGemm& cuda = gemm.cuda();
-  if (gemm.kind() == trace::Gemm::GEMV || gemm.kind() == trace::Gemm::GER) {
-    return No("matrix-vector");
-  }
+  if (gemm.kind() == trace::Gemm::GEMV || gemm.kind() == trace::Gemm::GER) return No("matrix-vector");
   if (IsPedantic(cuda)) {
     return No(cuda.compute_type() >= kFirstComputeType
                   ? absl::StrCat("compute type ", ComputeTypeName(cuda.compute_type()))

@@ -17,6 +17,27 @@ namespace {
 
 // Names of slices, each once: what the page shows for a call, a scope, an activity of a GPU.
 
+class SliceNames {
+ public:
+  explicit SliceNames(const TraceModel& model) : model_(model), rules_(model) {}
+
+  uint32_t OfCall(CallIndex call);
+  uint32_t OfScope(ScopeIndex scope);
+  uint32_t OfGpu(GpuIndex activity);
+  uint32_t Index(std::string name, const char* kind, std::string details);
+  // [[name, class, details]]; classes: library, waiting, preparing, framework, range, input, kernel, copy, communication, step,
+  // and phases of steps.
+  const nlohmann::ordered_json& json() const { return names_; }
+
+ private:
+  const TraceModel& model_;
+  const ActivityRules rules_;
+  std::map<OpIndex, uint32_t> of_op_;
+  std::map<std::pair<NameIndex, ScopeKind>, uint32_t> of_scope_;
+  std::map<std::tuple<std::string, std::string, std::string>, uint32_t> index_;
+  nlohmann::ordered_json names_ = nlohmann::ordered_json::array();
+};
+
 // What is known of it, without empty parts.
 std::string Details(const std::vector<std::string>& parts) {
   std::vector<std::string> known;
@@ -30,6 +51,57 @@ std::string NameOfOp(const Op& op) {
   if (IsKind(op, OpKind::kCall)) return op.function;
   if (IsKind(op, OpKind::kKernel) && !op.kernel_short.empty()) return absl::StrCat("launch ", op.kernel_short);
   return KindLabel(op);
+}
+
+uint32_t SliceNames::Index(std::string name, const char* kind, std::string details) {
+  const auto [at, is_new] = index_.try_emplace({name, kind, details}, static_cast<uint32_t>(names_.size()));
+  if (is_new) names_.push_back({std::move(name), kind, std::move(details)});
+  return at->second;
+}
+
+uint32_t SliceNames::OfCall(CallIndex call) {
+  const OpIndex index = model_.calls.op[call];
+  if (const auto known = of_op_.find(index); known != of_op_.end()) return known->second;
+  const Op& op = model_.ops[index];
+  const bool prepares = op.is_creation || op.is_trial || IsKind(op, OpKind::kSearch);
+  const char* const kind = rules_.Waits(call)                ? "waiting"
+                           : prepares                        ? "preparing"
+                           : IsKind(op, OpKind::kCollective) ? "communication"
+                           : IsKind(op, OpKind::kCopy)       ? "copy"
+                                                             : "library";
+  const std::string direction = op.direction == Direction::kUnknown ? "" : DirectionName(op.direction);
+  return of_op_[index] =
+             Index(NameOfOp(op), kind,
+                   Details({op.function, direction, op.problem, op.types, op.implementation, op.algorithm}));
+}
+
+uint32_t SliceNames::OfScope(ScopeIndex scope) {
+  const std::pair key(model_.scopes.look[scope].name, model_.scopes.look[scope].kind);
+  if (const auto known = of_scope_.find(key); known != of_scope_.end()) return known->second;
+  const char* const kind = rules_.IsInput(scope)                                        ? "input"
+                           : CollectiveOf(model_.names[model_.scopes.look[scope].name]) ? "communication"
+                           : rules_.IsBracket(scope)                                    ? "range"
+                                                                                        : "framework";
+  return of_scope_[key] = Index(ScopeLabel(model_, scope), kind, model_.names[key.first]);
+}
+
+uint32_t SliceNames::OfGpu(GpuIndex activity) {
+  const GpuActivityColumns& gpu = model_.gpu;
+  const auto human = [&] { return HumanCell(static_cast<int64_t>(gpu.bytes[activity]), "bytes"); };
+  if (gpu.kind[activity] == GpuActivityKind::kCopy) {
+    return Index("copy", "copy",
+                 Details({EnumName(gpu.direction[activity]), EnumName(gpu.host_memory[activity]), human()}));
+  }
+  if (gpu.kind[activity] == GpuActivityKind::kSet) return Index("memset", "copy", human());
+  const char* const kind = GpuWorkOf(model_, activity) == GpuWork::kCommunication ? "communication" : "kernel";
+  const GpuKernelIndex kernel = gpu.kernel[activity];
+  if (kernel == kNone) return Index(EnumName(gpu.kind[activity]), kind, "");
+  const GpuKernel& facts = model_.gpu_kernels[kernel];
+  const auto name = [&](NameIndex of) { return of == kNone ? std::string() : model_.names[of]; };
+  const auto size = [](const uint32_t(&of)[3]) { return absl::StrJoin(of, "x"); };
+  return Index(
+      facts.short_name == kNone ? "kernel" : name(facts.short_name), kind,
+      Details({name(facts.name), absl::StrCat("grid ", size(facts.grid)), absl::StrCat("block ", size(facts.block))}));
 }
 
 using Json = nlohmann::ordered_json;
@@ -112,126 +184,6 @@ std::vector<Window> ChooseWindows(const StepFacts& facts) {
   for (size_t i = 0; i < count; i += stride) add(window("", "", all->steps[i]));
   return windows;
 }
-
-// Keeps the tracks in which most happens.
-size_t LimitTracks(std::vector<Track>* tracks) {
-  if (tracks->size() <= kMostTracks) return 0;
-  std::vector<int64_t> busy;
-  for (const Track& track : *tracks) busy.push_back(track.busy_ns);
-  std::nth_element(busy.begin(), busy.begin() + kMostTracks, busy.end(), std::greater<>());
-  const size_t before = tracks->size();
-  size_t kept = 0;
-  std::erase_if(*tracks,
-                [&](const Track& track) { return track.busy_ns < busy[kMostTracks] || kept++ >= kMostTracks; });
-  return before - tracks->size();
-}
-
-// Keeps the longest slices; returns how many are left out, and the duration below which some are.
-std::pair<size_t, int64_t> LimitSlices(size_t most, std::vector<Track>* tracks) {
-  std::vector<int64_t> durations;
-  for (const Track& track : *tracks) {
-    for (const Slice& slice : track.slices) durations.push_back(slice.duration_ns());
-  }
-  if (durations.size() <= most) return {0, 0};
-  const auto nth = durations.begin() + static_cast<std::ptrdiff_t>(most);
-  std::nth_element(durations.begin(), nth, durations.end(), std::greater<>());
-  const int64_t threshold = *nth + 1;
-  size_t left_out = 0;
-  for (Track& track : *tracks) {
-    left_out += std::erase_if(track.slices, [&](const Slice& slice) { return slice.duration_ns() < threshold; });
-  }
-  return {left_out, threshold};
-}
-
-Json TrackJson(const Track& track, int64_t start_ns) {
-  Json start = Json::array(), duration = Json::array(), depth = Json::array(), text = Json::array(),
-       layer = Json::array(), direction = Json::array();
-  for (const Slice& slice : track.slices) {
-    start.push_back(slice.start_ns - start_ns);
-    duration.push_back(slice.duration_ns());
-    depth.push_back(slice.depth);
-    text.push_back(slice.name);
-    layer.push_back(slice.place.layer == kNone ? -1 : static_cast<int64_t>(slice.place.layer));
-    direction.push_back(static_cast<int>(slice.place.direction));
-  }
-  return {{"group", track.group},
-          {"name", track.name},
-          {"gpu", track.is_gpu},
-          {"start", std::move(start)},
-          {"duration", std::move(duration)},
-          {"depth", std::move(depth)},
-          {"text", std::move(text)},
-          {"layer", std::move(layer)},
-          {"direction", std::move(direction)}};
-}
-
-class SliceNames {
- public:
-  explicit SliceNames(const TraceModel& model) : model_(model), rules_(model) {}
-
-  uint32_t OfCall(CallIndex call) {
-    const OpIndex index = model_.calls.op[call];
-    if (const auto known = of_op_.find(index); known != of_op_.end()) return known->second;
-    const Op& op = model_.ops[index];
-    const bool prepares = op.is_creation || op.is_trial || IsKind(op, OpKind::kSearch);
-    const char* const kind = rules_.Waits(call)                ? "waiting"
-                             : prepares                        ? "preparing"
-                             : IsKind(op, OpKind::kCollective) ? "communication"
-                             : IsKind(op, OpKind::kCopy)       ? "copy"
-                                                               : "library";
-    const std::string direction = op.direction == Direction::kUnknown ? "" : DirectionName(op.direction);
-    return of_op_[index] =
-               Index(NameOfOp(op), kind,
-                     Details({op.function, direction, op.problem, op.types, op.implementation, op.algorithm}));
-  }
-
-  uint32_t OfScope(ScopeIndex scope) {
-    const std::pair key(model_.scopes.look[scope].name, model_.scopes.look[scope].kind);
-    if (const auto known = of_scope_.find(key); known != of_scope_.end()) return known->second;
-    const char* const kind = rules_.IsInput(scope)                                        ? "input"
-                             : CollectiveOf(model_.names[model_.scopes.look[scope].name]) ? "communication"
-                             : rules_.IsBracket(scope)                                    ? "range"
-                                                                                          : "framework";
-    return of_scope_[key] = Index(ScopeLabel(model_, scope), kind, model_.names[key.first]);
-  }
-
-  uint32_t OfGpu(GpuIndex activity) {
-    const GpuActivityColumns& gpu = model_.gpu;
-    const auto human = [&] { return HumanCell(static_cast<int64_t>(gpu.bytes[activity]), "bytes"); };
-    if (gpu.kind[activity] == GpuActivityKind::kCopy) {
-      return Index("copy", "copy",
-                   Details({EnumName(gpu.direction[activity]), EnumName(gpu.host_memory[activity]), human()}));
-    }
-    if (gpu.kind[activity] == GpuActivityKind::kSet) return Index("memset", "copy", human());
-    const char* const kind = GpuWorkOf(model_, activity) == GpuWork::kCommunication ? "communication" : "kernel";
-    const GpuKernelIndex kernel = gpu.kernel[activity];
-    if (kernel == kNone) return Index(EnumName(gpu.kind[activity]), kind, "");
-    const GpuKernel& facts = model_.gpu_kernels[kernel];
-    const auto name = [&](NameIndex of) { return of == kNone ? std::string() : model_.names[of]; };
-    const auto size = [](const uint32_t(&of)[3]) { return absl::StrJoin(of, "x"); };
-    return Index(facts.short_name == kNone ? "kernel" : name(facts.short_name), kind,
-                 Details({name(facts.name), absl::StrCat("grid ", size(facts.grid)),
-                          absl::StrCat("block ", size(facts.block))}));
-  }
-
-  uint32_t Index(std::string name, const char* kind, std::string details) {
-    const auto [at, is_new] = index_.try_emplace({name, kind, details}, static_cast<uint32_t>(names_.size()));
-    if (is_new) names_.push_back({std::move(name), kind, std::move(details)});
-    return at->second;
-  }
-
-  // [[name, class, details]]; classes: library, waiting, preparing, framework, range, input, kernel, copy, communication, step,
-  // and phases of steps.
-  const nlohmann::ordered_json& json() const { return names_; }
-
- private:
-  const TraceModel& model_;
-  const ActivityRules rules_;
-  std::map<OpIndex, uint32_t> of_op_;
-  std::map<std::pair<NameIndex, ScopeKind>, uint32_t> of_scope_;
-  std::map<std::tuple<std::string, std::string, std::string>, uint32_t> index_;
-  nlohmann::ordered_json names_ = nlohmann::ordered_json::array();
-};
 
 // The slices of one window.
 class WindowReader {
@@ -360,6 +312,58 @@ class WindowReader {
   SliceNames& names_;
   std::vector<std::pair<ProcessIndex, Track>> tracks_;
 };
+
+// Keeps the tracks in which most happens.
+size_t LimitTracks(std::vector<Track>* tracks) {
+  if (tracks->size() <= kMostTracks) return 0;
+  std::vector<int64_t> busy;
+  for (const Track& track : *tracks) busy.push_back(track.busy_ns);
+  std::nth_element(busy.begin(), busy.begin() + kMostTracks, busy.end(), std::greater<>());
+  const size_t before = tracks->size();
+  size_t kept = 0;
+  std::erase_if(*tracks,
+                [&](const Track& track) { return track.busy_ns < busy[kMostTracks] || kept++ >= kMostTracks; });
+  return before - tracks->size();
+}
+
+// Keeps the longest slices; returns how many are left out, and the duration below which some are.
+std::pair<size_t, int64_t> LimitSlices(size_t most, std::vector<Track>* tracks) {
+  std::vector<int64_t> durations;
+  for (const Track& track : *tracks) {
+    for (const Slice& slice : track.slices) durations.push_back(slice.duration_ns());
+  }
+  if (durations.size() <= most) return {0, 0};
+  const auto nth = durations.begin() + static_cast<std::ptrdiff_t>(most);
+  std::nth_element(durations.begin(), nth, durations.end(), std::greater<>());
+  const int64_t threshold = *nth + 1;
+  size_t left_out = 0;
+  for (Track& track : *tracks) {
+    left_out += std::erase_if(track.slices, [&](const Slice& slice) { return slice.duration_ns() < threshold; });
+  }
+  return {left_out, threshold};
+}
+
+Json TrackJson(const Track& track, int64_t start_ns) {
+  Json start = Json::array(), duration = Json::array(), depth = Json::array(), text = Json::array(),
+       layer = Json::array(), direction = Json::array();
+  for (const Slice& slice : track.slices) {
+    start.push_back(slice.start_ns - start_ns);
+    duration.push_back(slice.duration_ns());
+    depth.push_back(slice.depth);
+    text.push_back(slice.name);
+    layer.push_back(slice.place.layer == kNone ? -1 : static_cast<int64_t>(slice.place.layer));
+    direction.push_back(static_cast<int>(slice.place.direction));
+  }
+  return {{"group", track.group},
+          {"name", track.name},
+          {"gpu", track.is_gpu},
+          {"start", std::move(start)},
+          {"duration", std::move(duration)},
+          {"depth", std::move(depth)},
+          {"text", std::move(text)},
+          {"layer", std::move(layer)},
+          {"direction", std::move(direction)}};
+}
 
 }  // namespace
 

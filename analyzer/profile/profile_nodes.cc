@@ -14,7 +14,6 @@ std::string ProcessTitle(const ProcessInfo& process) {
 }
 
 std::string ThreadTitle(const ThreadData& thread) { return absl::StrCat(thread.name, " (thread ", thread.tid, ")"); }
-
 std::string Marked(absl::string_view name, absl::string_view kind) { return absl::StrCat(name, " [", kind, "]"); }
 
 }  // namespace

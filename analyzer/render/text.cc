@@ -52,7 +52,6 @@ class TextWriter {
   }
 
   void Remark(const std::string& remark) { Sentence(remark, remark.substr(0, remark.find(':')), Style::kWarning); }
-
   bool is_empty() const { return out_.empty(); }
   std::string Take() { return std::move(out_); }
 

@@ -108,7 +108,6 @@ struct CallStacks::NativeStack {
 };
 
 absl::Span<const StackEntryIndex> CallStacks::Of(CallIndex call) { return WovenOf(call).entries; }
-
 absl::Span<const FrameIndex> CallStacks::FramesOf(CallIndex call) { return WovenOf(call).frames; }
 
 const CallStacks::Woven& CallStacks::WovenOf(CallIndex call) {

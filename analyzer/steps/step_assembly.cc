@@ -147,7 +147,6 @@ class Assembler {
   }
 
   bool IsRun(size_t item) const { return items_[item].kind == MomentKind::kForward; }
-
   bool ContinuesPass(size_t item) const { return item < items_.size() && items_[item].continues_pass; }
 
   // Whether gradients of the run are computed: the tap says so; if it says nothing about the pass, a backward pass

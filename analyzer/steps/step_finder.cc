@@ -92,9 +92,7 @@ std::optional<size_t> BeginByFirstCalls(const StepSequence& sequence, const Temp
   size_t best_length = 0;
   for (size_t i = 0; i < step.size(); ++i) {
     size_t length = 0;
-    while (length < std::min(kMaxContext, sequence.size()) && sequence.symbol[length] == step.at(i + length)) {
-      ++length;
-    }
+    while (length < std::min(kMaxContext, sequence.size()) && sequence.symbol[length] == step.at(i + length)) ++length;
     if (length < enough || length < best_length) continue;
     if (has_backward && IsInsideBackward(sequence, step, i)) continue;
     if (length == best_length && best && step.gap_ns[i] <= step.gap_ns[*best]) continue;

@@ -22,7 +22,6 @@ constexpr double kOftenPart = 0.5;   // the most frequent size is a reference fo
 using Size = std::pair<int64_t, int32_t>;  // batch, passes before the update
 
 Size SizeOf(const Step& step) { return {step.batch, step.micro_steps}; }
-
 double Part(size_t part, size_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
 
 // The sort of the steps of one size; the name is empty if there is only one.

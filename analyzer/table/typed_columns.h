@@ -139,4 +139,12 @@ auto ByWeight(const Map& groups, Weight weight) {
   return order;
 }
 
+// Sums by key, the largest first; equal ones by key.
+template <typename Key, typename Sum>
+std::vector<std::pair<Key, Sum>> LargestFirst(const std::map<Key, Sum>& sums) {
+  std::vector<std::pair<Key, Sum>> order(sums.begin(), sums.end());
+  absl::c_stable_sort(order, [](const auto& a, const auto& b) { return a.second > b.second; });
+  return order;
+}
+
 }  // namespace dlhook::analyzer::table

@@ -253,7 +253,6 @@ TypedColumns<NeighbourUse> NeighbourColumns() {
 
 double Compared::Alone() const { return BoundsOf(alone).mean; }
 double Compared::Beside() const { return BoundsOf(beside).mean; }
-
 bool IsBeyond(const Compared& place) { return place.outcome == kBeyond || place.outcome == kOnlyBeside; }
 
 std::vector<Compared> PartsOf(const std::string& unit, const Rounds& rounds) {

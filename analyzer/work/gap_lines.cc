@@ -424,7 +424,6 @@ const std::vector<GapLines>& WorkerLinesOf(const StepFacts& facts) {
 }
 
 const std::vector<GapLines>& InputLinesOf(const StepFacts& facts) { return LinesOf(facts).of_input; }
-
 const std::vector<SampledLine>& SampledLinesOf(const StepFacts& facts) { return LinesOf(facts).sampled; }
 
 const std::vector<SampledLine>& WorkerSampledLinesOf(const StepFacts& facts) {

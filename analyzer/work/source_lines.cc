@@ -21,7 +21,6 @@ constexpr size_t kMostLinesBefore = 4;    // … and the last one
 class PythonText {
  public:
   explicit PythonText(std::vector<absl::string_view> lines) : lines_(std::move(lines)) {}
-
   size_t count() const { return lines_.size(); }
   absl::string_view Code(size_t line) const { return absl::StripAsciiWhitespace(lines_[line - 1]); }
   bool HasCode(size_t line) const { return !Code(line).empty() && Code(line).front() != '#'; }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/table/table_ops.h"
+#include "analyzer/table/typed_columns.h"
 
 namespace dlhook::analyzer::inline work {
 namespace {
@@ -270,15 +271,12 @@ std::string StepFacts::LayersOf(const std::function<bool(const WorkItem&)>& is_i
     const std::string label = item.group->label.substr(0, item.group->label.find(":["));
     if (is_in(item) && !absl::StartsWith(label, "[")) by_label[label] += item.ns;
   }
-  std::vector<std::pair<double, std::string>> order;
-  for (const auto& [label, ns] : by_label) order.emplace_back(-ns, label);
-  absl::c_sort(order);
   std::vector<std::string> labels;
-  for (const auto& [ns, label] : order) {
+  for (const auto& [label, ns] : LargestFirst(by_label)) {
     if (labels.size() < most) labels.push_back(label);
   }
   std::string text = absl::StrJoin(labels, ", ");
-  if (order.size() > most) absl::StrAppend(&text, " and ", order.size() - most, " more");
+  if (by_label.size() > most) absl::StrAppend(&text, " and ", by_label.size() - most, " more");
   return text;
 }
 

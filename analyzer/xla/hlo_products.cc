@@ -35,7 +35,6 @@ int64_t SizeOf(const Shape& shape, const std::vector<int64_t>& dimensions) {
 }
 
 std::vector<int64_t> List(const Dimensions& dimensions) { return {dimensions.begin(), dimensions.end()}; }
-
 bool Has(const Dimensions& dimensions, int64_t dimension) { return absl::c_linear_search(dimensions, dimension); }
 
 // From the one whose elements are farthest apart to the one whose elements are neighbours.

@@ -52,10 +52,7 @@ absl::string_view WithoutNumber(absl::string_view part) {
 
 template <size_t kCount>
 bool OneOf(absl::string_view part, const absl::string_view (&parts)[kCount]) {
-  for (absl::string_view other : parts) {
-    if (WithoutNumber(part) == other) return true;
-  }
-  return false;
+  return absl::c_linear_search(parts, WithoutNumber(part));
 }
 
 bool IsFunctionCall(absl::string_view part) { return absl::EndsWith(WithoutNumber(part), "PartitionedCall"); }

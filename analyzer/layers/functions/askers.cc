@@ -81,9 +81,7 @@ bool BeginsWithOneOf(absl::string_view name, const absl::string_view (&beginning
 }
 
 absl::string_view FileName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }
-
 bool IsInMathLibrary(const StackEntry& entry) { return BeginsWithOneOf(FileName(entry.object), kLibraries); }
-
 bool IsStart(const StackEntry& entry) { return absl::c_linear_search(kStarts, entry.function); }
 
 // False for "libfoo.so+0x1234", and for "0x1234" of code outside any file.

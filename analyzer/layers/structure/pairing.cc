@@ -10,7 +10,6 @@ namespace dlhook::analyzer::inline structure {
 namespace {
 
 bool IsWeights(const BackwardCall& call) { return call.direction == Direction::kBackwardWeights; }
-
 uint64_t OutputGradientOf(const BackwardCall& call) { return IsWeights(call) ? call.operands.b : call.operands.a; }
 
 // The forwards and the backward calls of one descriptor.

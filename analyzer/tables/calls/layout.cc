@@ -39,11 +39,8 @@ using MoveMap = std::map<MoveRow, MoveTotals>;
 
 // "convolution forward (12), not known (3)", most calls first.
 std::string CausesLabel(const std::map<std::string, int64_t>& causes) {
-  std::vector<std::pair<int64_t, std::string>> order;
-  for (const auto& [cause, calls] : causes) order.emplace_back(-calls, cause);
-  absl::c_sort(order);
-  return absl::StrJoin(order, ", ", [](std::string* out, const auto& entry) {
-    absl::StrAppend(out, entry.second, " (", -entry.first, ")");
+  return absl::StrJoin(LargestFirst(causes), ", ", [](std::string* out, const auto& entry) {
+    absl::StrAppend(out, entry.first, " (", entry.second, ")");
   });
 }
 

@@ -50,7 +50,6 @@ double PercentOfRun(std::vector<Span> spans, int64_t unplaced_ns, int64_t wall_n
 using CostMap = std::map<TuningKey, Cost>;
 
 bool IsLtHeuristics(const Op& op) { return op.gemm() && op.gemm()->kind == GemmKind::kHeuristic; }
-
 bool IsCompilation(const Op& op) { return op.family == "nvrtc" && absl::StrContains(op.function, "CompileProgram"); }
 
 // Empty: none of these.

@@ -103,13 +103,88 @@ class CounterSums {
     }
   }
 
-  void Divide(CounterRows* rows);                              // all processes
-  void ByThread();                                             // one row for each thread with counters
+  // Of all processes.
+  void Divide(CounterRows* rows) {
+    for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
+      DivideCounters(model_, run_, process, rows->Boundaries(process),
+                     [&](const CountedPiece& piece) { Take(rows->RowOf(process, piece), piece); });
+    }
+    Round();
+  }
+
+  // One row for each thread with counters.
+  void ByThread() {
+    has_shares_ = false;
+    std::map<std::tuple<ProcessIndex, ThreadIndex, uint32_t>, size_t> numbers;
+    for (size_t i = 0; i < run_.timelines.size(); ++i) {
+      const CounterTimeline& timeline = run_.timelines[i];
+      const auto [at, is_new] =
+          numbers.emplace(std::tuple(timeline.process, timeline.thread, timeline.tid), threads_.size());
+      if (is_new) threads_.push_back(i);
+      RowSums& sums = At(at->second);
+      for (size_t j = 0; j < timeline.amounts.size(); ++j) {
+        const CounterIndex counter = timeline.counters[j % timeline.counters.size()];
+        sums.amounts[counter] += static_cast<double>(timeline.amounts[j]);
+        if (counter != clock_) continue;
+        const size_t interval = j / timeline.counters.size();
+        sums.own_time_ns += static_cast<double>(timeline.end_ns[interval] - timeline.start_ns[interval]);
+        sums.own_running_ns += static_cast<double>(timeline.amounts[j]);
+      }
+    }
+    Round();
+  }
+
   size_t ThreadOf(size_t row) const { return threads_[row]; }  // after ByThread: its first timeline
 
   // Columns for each counter, for the metrics derived from them, and for how they were measured. A run without counters
-  // has the columns of the software counters and all derived metrics.
-  TypedColumns<size_t> Columns(bool has_shares) const;  // `row` or CounterRows::kRest
+  // has the columns of the software counters and all derived metrics. The items are rows, or CounterRows::kRest.
+  TypedColumns<size_t> Columns(bool has_shares) const {
+    TypedColumns<size_t> columns;
+    const auto add = [&](Column column, auto get) {
+      const std::string name = column.name;
+      for (int i = 2; columns.Find(column.name) != nullptr; ++i) column.name = absl::StrCat(name, "_", i);
+      columns.Add({std::move(column), std::move(get)});
+    };
+    // kRest has only counters.
+    const auto of_row = [this](auto get) {
+      return [this, get](size_t row) { return row == CounterRows::kRest ? Cell() : Cell(get(sums_[row])); };
+    };
+    const auto add_running = [&] {
+      add(Within(Range::kMeasured, PercentColumn("running_percent", Better::kNeither, kRunningExplanation)),
+          of_row([this](const RowSums& sums) { return RunningPercent(sums); }));
+    };
+    const auto add_counter = [&](const std::string& name, CounterIndex counter) {
+      Column column = CounterColumn(name);
+      column.detail = columns.all().size() >= kCountersInText;  // derived metrics say more
+      add(std::move(column), [this, counter](size_t row) {
+        return row == CounterRows::kRest ? OrUnknown(RestOf(counter)) : Cell(sums_[row].counts[counter]);
+      });
+    };
+    if (has_shares) {
+      add(As(Role::kWeight, TimeColumn("wall_share", kShareExplanation)),
+          of_row([](const RowSums& sums) { return sums.share_ns; }));
+    }
+    if (clock_ == kNone) add_running();
+    for (CounterIndex counter : InReportOrder()) {
+      add_counter(names_[counter], counter);
+      if (counter == clock_) add_running();
+    }
+    if (names_.empty()) {
+      for (absl::string_view counter : kSoftware) add_counter(std::string(counter), kNone);
+    }
+    for (const DerivedMetric* metric : DistinctMetrics()) {
+      Column column = RealColumn(std::string(metric->name), std::string(metric->unit), metric->better,
+                                 absl::StrCat(metric->explanation, "."));
+      column.detail = absl::EndsWith(metric->name, "_per_s");
+      add(Within(Range::kMeasured, std::move(column)),
+          of_row([this, metric](const RowSums& sums) { return Derived(*metric, sums); }));
+    }
+    add(PercentColumn("estimated_percent", Better::kNeither, kEstimatedExplanation),
+        of_row([this](const RowSums& sums) {
+          return PartOf(sums.estimated, names_.empty() || !has_shares_ ? 0 : sums.amounts[lead_]);
+        }));
+    return columns;
+  }
 
   const std::vector<RowSums>& rows() const { return sums_; }
   // The counter that rows are sorted by: the one that measures time, else the first.
@@ -251,82 +326,6 @@ class CounterSums {
   std::vector<size_t> threads_;
 };
 
-void CounterSums::Divide(CounterRows* rows) {
-  for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
-    DivideCounters(model_, run_, process, rows->Boundaries(process),
-                   [&](const CountedPiece& piece) { Take(rows->RowOf(process, piece), piece); });
-  }
-  Round();
-}
-
-void CounterSums::ByThread() {
-  has_shares_ = false;
-  std::map<std::tuple<ProcessIndex, ThreadIndex, uint32_t>, size_t> numbers;
-  for (size_t i = 0; i < run_.timelines.size(); ++i) {
-    const CounterTimeline& timeline = run_.timelines[i];
-    const auto [at, is_new] =
-        numbers.emplace(std::tuple(timeline.process, timeline.thread, timeline.tid), threads_.size());
-    if (is_new) threads_.push_back(i);
-    RowSums& sums = At(at->second);
-    for (size_t j = 0; j < timeline.amounts.size(); ++j) {
-      const CounterIndex counter = timeline.counters[j % timeline.counters.size()];
-      sums.amounts[counter] += static_cast<double>(timeline.amounts[j]);
-      if (counter != clock_) continue;
-      const size_t interval = j / timeline.counters.size();
-      sums.own_time_ns += static_cast<double>(timeline.end_ns[interval] - timeline.start_ns[interval]);
-      sums.own_running_ns += static_cast<double>(timeline.amounts[j]);
-    }
-  }
-  Round();
-}
-
-TypedColumns<size_t> CounterSums::Columns(bool has_shares) const {
-  TypedColumns<size_t> columns;
-  const auto add = [&](Column column, auto get) {
-    const std::string name = column.name;
-    for (int i = 2; columns.Find(column.name) != nullptr; ++i) column.name = absl::StrCat(name, "_", i);
-    columns.Add({std::move(column), std::move(get)});
-  };
-  // kRest has only counters.
-  const auto of_row = [this](auto get) {
-    return [this, get](size_t row) { return row == CounterRows::kRest ? Cell() : Cell(get(sums_[row])); };
-  };
-  const auto add_running = [&] {
-    add(Within(Range::kMeasured, PercentColumn("running_percent", Better::kNeither, kRunningExplanation)),
-        of_row([this](const RowSums& sums) { return RunningPercent(sums); }));
-  };
-  const auto add_counter = [&](const std::string& name, CounterIndex counter) {
-    Column column = CounterColumn(name);
-    column.detail = columns.all().size() >= kCountersInText;  // derived metrics say more
-    add(std::move(column), [this, counter](size_t row) {
-      return row == CounterRows::kRest ? OrUnknown(RestOf(counter)) : Cell(sums_[row].counts[counter]);
-    });
-  };
-  if (has_shares) {
-    add(As(Role::kWeight, TimeColumn("wall_share", kShareExplanation)),
-        of_row([](const RowSums& sums) { return sums.share_ns; }));
-  }
-  if (clock_ == kNone) add_running();
-  for (CounterIndex counter : InReportOrder()) {
-    add_counter(names_[counter], counter);
-    if (counter == clock_) add_running();
-  }
-  if (names_.empty()) {
-    for (absl::string_view counter : kSoftware) add_counter(std::string(counter), kNone);
-  }
-  for (const DerivedMetric* metric : DistinctMetrics()) {
-    Column column = RealColumn(std::string(metric->name), std::string(metric->unit), metric->better,
-                               absl::StrCat(metric->explanation, "."));
-    column.detail = absl::EndsWith(metric->name, "_per_s");
-    add(Within(Range::kMeasured, std::move(column)),
-        of_row([this, metric](const RowSums& sums) { return Derived(*metric, sums); }));
-  }
-  add(PercentColumn("estimated_percent", Better::kNeither, kEstimatedExplanation), of_row([this](const RowSums& sums) {
-        return PartOf(sums.estimated, names_.empty() || !has_shares_ ? 0 : sums.amounts[lead_]);
-      }));
-  return columns;
-}
-
 bool IsEmpty(const CounterSums::RowSums& sums) {
   return sums.share_ns == 0 && absl::c_all_of(sums.counts, [](int64_t count) { return count == 0; });
 }
@@ -335,9 +334,7 @@ bool IsEmpty(const CounterSums::RowSums& sums) {
 std::vector<size_t> OrderOf(const CounterSums& sums, bool in_order) {
   std::vector<size_t> order(sums.rows().size());
   absl::c_iota(order, 0);
-  if (!in_order) {
-    absl::c_stable_sort(order, [&](size_t a, size_t b) { return sums.LeadOf(a) > sums.LeadOf(b); });
-  }
+  if (!in_order) absl::c_stable_sort(order, [&](size_t a, size_t b) { return sums.LeadOf(a) > sums.LeadOf(b); });
   return order;
 }
 

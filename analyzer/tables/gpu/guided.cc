@@ -288,11 +288,8 @@ class Guided {
       all_ns += model_.gpu.DurationNs(activity);
     });
     for (const auto& [key, ns] : by_kernel) by_name[KernelName(examples[key])] += ns;
-    std::vector<std::pair<int64_t, std::string>> order;
-    for (const auto& [name, ns] : by_name) order.emplace_back(-ns, name);
-    absl::c_sort(order);
     std::vector<GuidedLine> lines;
-    for (const auto& [negative_ns, name] : order) {
+    for (const auto& [name, ns] : LargestFirst(by_name)) {
       if (lines.size() == kRankedKernels) break;
       GuidedLine line = {.metric = "kernel priority",
                          .unit = "%",
@@ -300,10 +297,10 @@ class Guided {
                          .threshold = "none: a ranking by time",
                          .advice = "table kernels shows which layer and op launch it"};
       line.verdict = absl::StrCat("rank ", lines.size() + 1);
-      line.time_ns = -negative_ns;
+      line.time_ns = ns;
       line.of_ns = all_ns;
-      line.value = Percent(-negative_ns, all_ns);
-      line.at_stake_ns = -negative_ns;
+      line.value = Percent(ns, all_ns);
+      line.at_stake_ns = ns;
       lines.push_back(std::move(line));
     }
     return lines;

@@ -72,7 +72,6 @@ std::string ReductionName(int32_t reduction) {
 }
 
 std::string TypeLabel(DataType type) { return type == DataType::kUnknown ? "" : Words(EnumName(type)); }
-
 std::string JoinNumbers(const std::set<int32_t>& numbers) { return absl::StrJoin(numbers, ","); }
 
 struct RangeGroup {

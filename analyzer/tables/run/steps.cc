@@ -139,13 +139,6 @@ struct PhasesSums {
   PhaseSums& Of(PhaseKind kind) { return phases[static_cast<size_t>(kind)]; }
 };
 
-PhaseKind PhaseAt(const Step& step, int64_t ns) {
-  for (const PhaseInterval& phase : step.phases) {
-    if (ns >= phase.start_ns && ns < phase.end_ns) return phase.kind;
-  }
-  return PhaseKind::kUnknown;
-}
-
 // Steps of one thread do not overlap.
 std::map<ThreadIndex, std::vector<const Step*>> ByThread(const StepGroup& group) {
   std::map<ThreadIndex, std::vector<const Step*>> by_thread;
@@ -164,7 +157,7 @@ void CountCalls(const TraceModel& model, ProcessIndex process, const std::vector
     if (model.ops[model.calls.op[call]].is_creation) continue;
     const auto after = std::ranges::upper_bound(steps, start_ns, {}, &Step::start_ns);
     if (after == steps.begin() || start_ns >= (*(after - 1))->end_ns) continue;
-    ++sums.Of(PhaseAt(**(after - 1), start_ns)).calls;
+    ++sums.Of((**(after - 1)).PhaseAt(start_ns)).calls;
     ++counts[static_cast<size_t>(after - 1 - steps.begin())];
   }
   for (int64_t count : counts) {

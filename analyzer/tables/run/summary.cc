@@ -101,12 +101,9 @@ void AddActivities(const TraceModel& model, Metrics& metrics) {
 // The largest of them over the whole run.
 void AddTop(const std::string& metric, const std::map<std::string, int64_t>& sums_ns, int64_t all_ns,
             const std::string& note, Metrics& metrics) {
-  std::vector<std::pair<int64_t, std::string>> order;
-  for (const auto& [name, sum_ns] : sums_ns) order.emplace_back(-sum_ns, name);
-  absl::c_sort(order);
+  const auto order = LargestFirst(sums_ns);
   for (size_t i = 0; i < std::min(kTop, order.size()); ++i) {
-    const int64_t sum_ns = -order[i].first;
-    metrics.TimeOf(absl::StrCat(metric, order[i].second), sum_ns, all_ns, note);
+    metrics.TimeOf(absl::StrCat(metric, order[i].first), order[i].second, all_ns, note);
   }
 }
 
@@ -222,9 +219,7 @@ void AddScopes(const TraceModel& model, Metrics& metrics) {
         "outside of which operations were not recorded (DLHOOK_BUDGET, DLHOOK_SCOPES=light; JAX) or not kept "
         "(DLHOOK_MAX_BYTES); of the processes' time");
   }
-  if (!model.python_stacks.empty()) {
-    metrics.Count("python_stacks", std::ssize(model.python_stacks), "that differ");
-  }
+  if (!model.python_stacks.empty()) metrics.Count("python_stacks", std::ssize(model.python_stacks), "that differ");
   if (!model.modules.empty()) {
     const auto is_named = [](const Module& module) { return !module.names.empty(); };
     metrics.Count("python_modules", std::ssize(model.modules),
