@@ -1,4 +1,3 @@
-// The collector.
 #include "analyzer/cli/collector.h"
 
 #include <signal.h>

@@ -54,9 +54,8 @@ absl::StatusOr<ReplaySettings> ReadReplaySettings(const Args& args) {
   }
   if (const size_t most = AllowedProcessors().size(); settings.threads > std::max<size_t>(most, 1))
     return absl::InvalidArgumentError(absl::StrCat("--threads: this process may use ", most, " processors"));
-  const absl::StatusOr<TryFlags> flags = ReadTryFlags(args, kStandardReplayBudget);
-  if (!flags.ok()) return flags.status();
-  settings.flags = *flags;
+  const absl::Status status = Store(ReadTryFlags(args, kStandardReplayBudget), &settings.flags);
+  if (!status.ok()) return status;
   return settings;
 }
 
@@ -212,7 +211,29 @@ class Replaying {
     return answer;
   }
 
-  bool Measure(size_t number, ReplayVariant* variant, bool is_cold = false);
+  // False: it has no result that counts; `failure` says why, unless there was no time or no processor for it.
+  bool Measure(size_t number, ReplayVariant* variant, bool is_cold = false) {
+    if (IsOver()) return false;
+    const ReplayProblem& problem = run_.problems[number].problem;
+    progress_.Show(absl::StrCat(problem.kind, " ", problem.direction, " ", variant->name, " of"));
+    Json request = variant->request;
+    request.update({{"problem", number}, {"cold", is_cold}});
+    const absl::StatusOr<Json> answer = Ask(problem.through_numpy, variant->environment, request);
+    if (absl::IsCancelled(answer.status())) return false;
+    variant->failure = answer.ok() ? answer->value("failure", "") : std::string(answer.status().message());
+    if (!variant->failure.empty()) return false;
+    if (is_cold) {
+      variant->cold_ns = (*answer)["ns"];
+      return true;
+    }
+    ++measured_;
+    const bool is_disturbed = double{(*answer)["queued"]} > kDisturbed;
+    disturbed_ += is_disturbed ? 1 : 0;
+    if (is_disturbed && (variant != &run_.problems[number].base || !variant->ns.empty())) return false;
+    variant->ns.push_back((*answer)["ns"]);
+    AddLog((*answer)["log"], problem, variant);
+    return !is_disturbed;
+  }
 
   // Conversions in an op as it ran are problems of their own, if they are among those of the run.
   void AddLog(const Json& log, const ReplayProblem& problem, ReplayVariant* variant) {
@@ -318,30 +339,6 @@ class Replaying {
   std::string other_release_;            // a note: what the run had
   size_t measured_ = 0, disturbed_ = 0;  // measurements
 };
-
-// False: it has no result that counts; `failure` says why, unless there was no time or no processor for it.
-bool Replaying::Measure(size_t number, ReplayVariant* variant, bool is_cold) {
-  if (IsOver()) return false;
-  const ReplayProblem& problem = run_.problems[number].problem;
-  progress_.Show(absl::StrCat(problem.kind, " ", problem.direction, " ", variant->name, " of"));
-  Json request = variant->request;
-  request.update({{"problem", number}, {"cold", is_cold}});
-  const absl::StatusOr<Json> answer = Ask(problem.through_numpy, variant->environment, request);
-  if (absl::IsCancelled(answer.status())) return false;
-  variant->failure = answer.ok() ? answer->value("failure", "") : std::string(answer.status().message());
-  if (!variant->failure.empty()) return false;
-  if (is_cold) {
-    variant->cold_ns = (*answer)["ns"];
-    return true;
-  }
-  ++measured_;
-  const bool is_disturbed = double{(*answer)["queued"]} > kDisturbed;
-  disturbed_ += is_disturbed ? 1 : 0;
-  if (is_disturbed && (variant != &run_.problems[number].base || !variant->ns.empty())) return false;
-  variant->ns.push_back((*answer)["ns"]);
-  AddLog((*answer)["log"], problem, variant);
-  return !is_disturbed;
-}
 
 int RunReplay(const Args& args) {
   const absl::StatusOr<ReplaySettings> settings = ReadReplaySettings(args);

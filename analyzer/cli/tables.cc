@@ -1,4 +1,3 @@
-// Opening runs and making tables.
 #include "analyzer/cli/tables.h"
 
 #include <filesystem>
@@ -289,7 +288,6 @@ absl::StatusOr<std::vector<Table>> RunAnalysis::MakeTables(const std::vector<con
   return tables;
 }
 
-// --ignore and --ignore-file.
 std::vector<Flag> IgnoreFlags() {
   return {{"ignore", "RULE[:WHERE]", "leave out findings (of a layer, a line); repeatable"},
           {"ignore-file", "FILE", "file with one of these per line (default: .dlhook-ignore)"}};

@@ -46,10 +46,9 @@ absl::Status ReadVariations(const Args& args, TrySettings* settings) {
 absl::StatusOr<TrySettings> ReadTrySettings(const Args& args) {
   TrySettings settings;
   settings.run.words = args.operands();
-  const absl::StatusOr<TryFlags> flags = ReadTryFlags(args, kStandardBudget);
-  if (!flags.ok()) return flags.status();
-  settings.flags = *flags;
-  if (absl::Status status = ReadVariations(args, &settings); !status.ok()) return status;
+  absl::Status status = Store(ReadTryFlags(args, kStandardBudget), &settings.flags);
+  if (status.ok()) status = ReadVariations(args, &settings);
+  if (!status.ok()) return status;
   return settings;
 }
 

@@ -1,4 +1,3 @@
-// Table `findings`: see findings_table.h.
 #include "analyzer/findings/findings_table.h"
 
 #include "absl/strings/str_join.h"

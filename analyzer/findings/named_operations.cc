@@ -1,4 +1,3 @@
-// See named_operations.h.
 #include "analyzer/findings/named_operations.h"
 
 #include "analyzer/calls/python_places.h"

@@ -1,4 +1,3 @@
-// What recording takes: see own_cost.h.
 #include "analyzer/findings/own_cost.h"
 
 #include "absl/strings/str_cat.h"
