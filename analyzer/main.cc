@@ -3,8 +3,6 @@
 
 #include <cstring>
 #include <new>
-#include <string>
-#include <vector>
 
 #include "analyzer/cli/command.h"
 

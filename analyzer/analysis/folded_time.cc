@@ -314,11 +314,7 @@ StepDivision::StepDivision(const TraceModel& model, const FoldedTime& time, cons
 std::optional<PhaseKind> StepDivision::PhaseAt(size_t group, int64_t time_ns) const {
   const size_t step = times_[group].IndexAt(time_ns);
   if (step == TimeOf(group).size()) return std::nullopt;
-  if (groups_[group].overlaps) return PhaseKind::kUnknown;
-  for (const PhaseInterval& phase : groups_[group].steady[step]->phases) {
-    if (phase.start_ns <= time_ns && time_ns < phase.end_ns) return phase.kind;
-  }
-  return PhaseKind::kUnknown;
+  return groups_[group].overlaps ? PhaseKind::kUnknown : groups_[group].steady[step]->PhaseAt(time_ns);
 }
 
 void StepDivision::Divide(absl::FunctionRef<void(size_t, PhaseKind, const TimePiece&)> take) const {

@@ -94,7 +94,7 @@ class BlockCollector {
   bool IsByModule(StackIndex stack) const {
     if (stack == kNone) return false;
     const std::vector<PythonFrame>& frames = model_.python_stacks[stack].frames;
-    return std::any_of(frames.begin(), frames.end(), [&](const PythonFrame& frame) {
+    return absl::c_any_of(frames, [&](const PythonFrame& frame) {
       const absl::string_view function = model_.names[frame.function];
       return absl::StrContains(model_.names[frame.file], "torch/nn/modules/") &&
              (absl::EndsWith(function, "__init__") || absl::EndsWith(function, "_apply"));

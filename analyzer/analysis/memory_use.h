@@ -76,7 +76,7 @@ std::map<Key, MemorySum> SumMemory(const TraceModel& model, const DeviceMemory& 
     changes.emplace_back(block.born, bytes, &sum);
     if (block.died != SIZE_MAX) changes.emplace_back(block.died, -bytes, &sum);
   }
-  std::sort(changes.begin(), changes.end());  // what is freed first: an event may do both
+  absl::c_sort(changes);  // what is freed first: an event may do both
   for (const auto& [event, bytes, sum] : changes) {
     sum->now_bytes += bytes;
     sum->most_bytes = std::max(sum->most_bytes, sum->now_bytes);

@@ -109,7 +109,7 @@ absl::Status Screen::Layers() {
   const size_t all = rows.size(), above = lines_.size() + NotSeenLines().size() + kLinesBelow;
   const size_t room = above < kMostLines ? kMostLines - above : 0;
   rows.resize(std::min({rows.size(), kLayers, std::max(kLeastLayers, room)}));
-  const bool has_blocks = std::any_of(rows.begin(), rows.end(), [](const LayerRow& row) { return row.layers > 1; });
+  const bool has_blocks = absl::c_any_of(rows, [](const LayerRow& row) { return row.layers > 1; });
   const bool has_range = has_blocks && width_ >= kWidthForRange;
   const size_t name_width = width_ - 44 - (has_range ? kRange : 0);
   std::vector<std::string> names;
@@ -209,7 +209,7 @@ void Screen::NoRuleFor() {
         return false;
     }
   };
-  const auto part = std::find_if(Parts().begin(), Parts().end(), is_own);
+  const auto part = absl::c_find_if(Parts(), is_own);
   if (part == Parts().end() || part->percent < kNeedsAName) return;
   std::vector<std::string> lines;
   for (const PartLine& line : part->lines) lines.push_back(line.text);

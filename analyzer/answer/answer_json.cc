@@ -72,7 +72,7 @@ Json StepsJson(const StepFacts& facts) {
   std::map<std::string, std::pair<int64_t, int64_t>> left_out;  // by why: how many, and their time
   int64_t all = 0;
   for (const StepTrack& track : facts.options().analysis->steps()) {
-    const bool is_chosen = std::any_of(steps.tracks.begin(), steps.tracks.end(), [&](const StepTrack& chosen) {
+    const bool is_chosen = absl::c_any_of(steps.tracks, [&](const StepTrack& chosen) {
       return chosen.process == track.process && chosen.thread == track.thread;
     });
     for (const Step& step : track.steps) {
@@ -88,8 +88,7 @@ Json StepsJson(const StepFacts& facts) {
   for (const auto& [reason, sum] : left_out) {
     why.push_back({{"why", reason}, {"steps", sum.first}, {"time_ns", sum.second}});
   }
-  const auto processes = std::count_if(steps.tracks.begin(), steps.tracks.end(),
-                                       [](const StepTrack& track) { return !track.steps.empty(); });
+  const auto processes = absl::c_count_if(steps.tracks, [](const StepTrack& track) { return !track.steps.empty(); });
   const auto known = [](double value) { return value > 0 ? Json(Hundredths(value)) : Json(); };
   return {{"kind", StepKindName(steps.kind)},
           {"all", all},
@@ -122,15 +121,14 @@ std::string TableNamedIn(absl::string_view evidence) {
   const size_t at = evidence.find(kTable);
   if (at == absl::string_view::npos) return "";
   const absl::string_view name = evidence.substr(at + kTable.size());
-  return std::string(name.substr(0, std::find_if_not(name.begin(), name.end(), IsWordOf) - name.begin()));
+  return std::string(name.substr(0, absl::c_find_if_not(name, IsWordOf) - name.begin()));
 }
 
 // Of one rule's findings a row belongs to the one with the fewest: what several name is one's own, and the others' sum.
 void ClaimRows(const std::vector<RuleFinding>& found, std::vector<Evidence>& evidence) {
   std::vector<size_t> order(evidence.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return evidence[a].rows.size() < evidence[b].rows.size(); });
+  absl::c_stable_sort(order, [&](size_t a, size_t b) { return evidence[a].rows.size() < evidence[b].rows.size(); });
   std::set<std::tuple<std::string, std::string, size_t>> claimed;
   for (const size_t i : order) {
     std::erase_if(evidence[i].rows,
@@ -150,24 +148,22 @@ Evidence EvidenceOf(const Finding& finding, Table table) {
   };
   const auto is_place = [&](const Cell& cell) {
     const std::string text = text_of(cell);
-    return !text.empty() && std::find(places.begin(), places.end(), text) != places.end();
+    return !text.empty() && absl::c_linear_search(places, text);
   };
   const auto is_line = [&](const Cell& cell) { return !finding.line.empty() && text_of(cell) == finding.line; };
   const auto is_named = [&](const Cell& cell) {
     const std::string text = text_of(cell);
     return text.size() >= kLeastWord && HasWords(finding.evidence, text);
   };
-  const auto has = [&](size_t row, const auto& is) {
-    return std::any_of(table.rows[row].begin(), table.rows[row].end(), is);
-  };
+  const auto has = [&](size_t row, const auto& is) { return absl::c_any_of(table.rows[row], is); };
   int64_t most = 0;
   for (size_t i = 0; i < table.rows.size(); ++i) {
-    const auto count = std::count_if(table.rows[i].begin(), table.rows[i].end(), is_named);
+    const auto count = absl::c_count_if(table.rows[i], is_named);
     if (count > most) evidence.rows.clear();
     most = std::max(most, count);
     if (count == most && (most > 0 || has(i, is_place) || has(i, is_line))) evidence.rows.push_back(i);
   }
-  std::stable_partition(evidence.rows.begin(), evidence.rows.end(), [&](size_t row) { return has(row, is_place); });
+  absl::c_stable_partition(evidence.rows, [&](size_t row) { return has(row, is_place); });
   std::vector<bool> names(table.columns.size());
   for (const size_t row : evidence.rows) {
     for (size_t i = 0; i < names.size(); ++i) {
@@ -176,7 +172,7 @@ Evidence EvidenceOf(const Finding& finding, Table table) {
     }
   }
   for (size_t i = 0; i < names.size(); ++i) evidence.columns.push_back(i);
-  std::stable_sort(evidence.columns.begin(), evidence.columns.end(), [&](size_t a, size_t b) {
+  absl::c_stable_sort(evidence.columns, [&](size_t a, size_t b) {
     const auto rank = [&](size_t i) {
       return names[i] ? 0 : table.columns[i].role == Role::kWeight ? 1 : table.columns[i].role != Role::kNone ? 2 : 3;
     };
@@ -207,7 +203,7 @@ Json UnitsJson(const Json& rows, const Table& table) {
   Json units = Json::object();
   for (const Column& column : table.columns) {
     const auto has = [&](const Json& row) { return row.contains(column.name); };
-    if (!column.unit.empty() && std::any_of(rows.begin(), rows.end(), has)) units[column.name] = column.unit;
+    if (!column.unit.empty() && absl::c_any_of(rows, has)) units[column.name] = column.unit;
   }
   return units;
 }

@@ -37,7 +37,7 @@ std::string OwnerOf(const std::string& model, const std::string& name) {
   return says ? model.substr(0, dot) : model;
 }
 
-bool HasLetter(const std::string& name) { return std::any_of(name.begin(), name.end(), absl::ascii_isalpha); }
+bool HasLetter(const std::string& name) { return absl::c_any_of(name, absl::ascii_isalpha); }
 
 std::string WithType(const std::string& name, const std::string& type) {
   return type.empty() ? name : absl::StrCat(name, " (", type, ")");
@@ -106,7 +106,7 @@ std::vector<LayerRow> LayerRows(const Table& layers) {
 
 absl::StatusOr<std::vector<LayerRow>> LayerRowsOf(const StepFacts& facts) {
   const auto is_layers = [](const TableKind& kind) { return kind.name == "layers"; };
-  const auto kind = std::find_if(TableKinds().begin(), TableKinds().end(), is_layers);
+  const auto kind = absl::c_find_if(TableKinds(), is_layers);
   const absl::StatusOr<Table> table = MakeTable(*kind, facts.model(), facts.step_options());
   if (!table.ok()) return table.status();
   return LayerRows(*table);

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -45,7 +44,6 @@ std::string TrendSentence(const StepFacts& facts, const StepTrend& trend) {
 }
 
 double ChangePercent(const StepTrend& trend) { return 100 * (trend.now_ns - trend.before_ns) / trend.before_ns; }
-
 bool IsSlower(const StepTrend& trend) { return trend.before_steps > 0 && ChangePercent(trend) >= kSlowerPercent; }
 
 // "8 % slower (4.20 ms in the 300 s before)".
@@ -95,9 +93,8 @@ std::vector<RankTimes> TimesOfRanks(const StepFacts& facts) {
                      static_cast<double>(collectives_ns) / span_ns, static_cast<double>(gpu_ns) / span_ns});
   }
   const std::vector<ProcessIndex> order = ByRank(model);
-  const auto place = [&](const RankTimes& rank) { return std::find(order.begin(), order.end(), rank.process); };
-  std::stable_sort(ranks.begin(), ranks.end(),
-                   [&](const RankTimes& a, const RankTimes& b) { return place(a) < place(b); });
+  const auto place = [&](const RankTimes& rank) { return absl::c_find(order, rank.process); };
+  absl::c_stable_sort(ranks, [&](const RankTimes& a, const RankTimes& b) { return place(a) < place(b); });
   return ranks;
 }
 
@@ -107,7 +104,7 @@ void AppendRanks(const StepFacts& facts, size_t width, bool color, std::vector<s
   if (ranks.size() < 2) return;
   std::vector<double> shares;
   for (const RankTimes& rank : ranks) shares.push_back(rank.collectives);
-  std::sort(shares.begin(), shares.end());
+  absl::c_sort(shares);
   const bool has_late = shares[1] - shares[0] >= kLateShare;
   const size_t name_width = std::clamp<size_t>(width - kRankColumns, 8, 30);
   lines->push_back("");
@@ -139,8 +136,7 @@ int64_t AboutSteps(const StepFacts& facts, const std::vector<int64_t>& recorded)
   const TraceModel& model = facts.model();
   const StepTrack* const track = FirstTrack(facts);
   if (track == nullptr) return 0;
-  const auto steps = std::count_if(track->steps.begin(), track->steps.end(),
-                                   [&](const Step& step) { return step.kind == facts.steps().kind; });
+  const auto steps = absl::c_count_if(track->steps, [&](const Step& step) { return step.kind == facts.steps().kind; });
   if (model.read_spans.empty() || track->process >= recorded.size()) return steps;
   const auto is_its = [&](ThreadIndex thread) { return model.threads[thread].process == track->process; };
   int64_t read = 0;

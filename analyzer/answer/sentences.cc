@@ -1,21 +1,14 @@
 // The sentences of the answer: see sentences.h.
 #include "analyzer/answer/sentences.h"
 
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <optional>
-#include <set>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/analysis/memory_use.h"
 #include "analyzer/findings/own_cost.h"
 #include "analyzer/model/release.h"
-#include "analyzer/steps/measured_steps.h"
-#include "analyzer/steps/phases.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/time/thread_states.h"
 
@@ -34,7 +27,7 @@ std::string Many(size_t count, absl::string_view one) { return absl::StrCat(coun
 // Whether more warm-up steps may follow where nothing was read: the first part ends with one.
 bool IsWarmUpCut(const TraceModel& model, const StepTrack& track) {
   const auto is_its = [&](const ReadSpan& span) { return span.process == track.process; };
-  const auto first = std::find_if(model.read_spans.begin(), model.read_spans.end(), is_its);
+  const auto first = absl::c_find_if(model.read_spans, is_its);
   if (first == model.read_spans.end()) return false;
   bool is_cut = false;
   for (const Step& step : track.steps) {
@@ -270,9 +263,8 @@ std::string RecordedPart(const StepFacts& facts, const std::optional<WindowCost>
 
 // "1 recorded thread of 9": those that only computed are known where the launcher looked at them.
 std::string ThreadsOf(const TraceModel& model) {
-  const auto others = std::count_if(model.states.begin(), model.states.end(), [](const CounterSeries& series) {
-    return series.thread == kNone && series.tid != 0;
-  });
+  const auto others = absl::c_count_if(
+      model.states, [](const CounterSeries& series) { return series.thread == kNone && series.tid != 0; });
   const auto recorded = static_cast<size_t>(absl::c_count_if(model.threads, std::not_fn(IsOwnThread)));
   const size_t all = recorded + static_cast<size_t>(others);
   return absl::StrCat(Many(recorded, "recorded thread"), others == 0 ? "" : absl::StrCat(" of ", all));
@@ -365,9 +357,8 @@ std::string MemorySentence(const StepFacts& facts) {
     if (static_cast<double>(device->peak_bytes) < kWorthMemory * static_cast<double>(largest)) continue;
     parts.push_back(PeakSentence(model, attribution, *device));
     const auto kept = KeptByLayer(model, *device);
-    const auto heaviest = std::max_element(kept.begin(), kept.end(), [](const auto& a, const auto& b) {
-      return a.second.most_bytes < b.second.most_bytes;
-    });
+    const auto heaviest = absl::c_max_element(
+        kept, [](const auto& a, const auto& b) { return a.second.most_bytes < b.second.most_bytes; });
     if (heaviest == kept.end()) continue;
     absl::StrAppend(&parts.back(),
                     "; the layer that keeps most for backward: ", attribution.layers[heaviest->first].name, ", ",
@@ -389,9 +380,7 @@ double SamplesPerSecond(const StepFacts& facts) {
 }
 
 std::string HowLong(const StepFacts& facts) {
-  if (!facts.HasSteps()) {
-    return "No repeating step was found: the rest describes the whole run.";
-  }
+  if (!facts.HasSteps()) return "No repeating step was found: the rest describes the whole run.";
   const std::optional<WindowCost> cost = CostOfWindows(facts);
   const auto [durations, step_ns] = TimesOf(facts);
   const Quartiles quartiles = QuartilesOf(durations);

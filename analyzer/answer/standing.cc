@@ -48,11 +48,9 @@ class Standing {
     }
     const CallColumns& calls = model.calls;
     for (CallIndex i = 0; i < calls.size(); ++i) {
-      const auto is_open = [&](CallIndex call) {
-        return IsOpen(calls.thread[i], calls.start_ns[call] + calls.duration_ns[call]);
-      };
+      const auto is_open = [&](CallIndex call) { return IsOpen(calls.thread[i], calls.EndOf(call)); };
       if (calls.parent[i] != kNone && !is_open(calls.parent[i])) continue;
-      Add(calls.thread[i], {calls.start_ns[i], calls.start_ns[i] + calls.duration_ns[i], true, calls.op[i], i});
+      Add(calls.thread[i], {calls.start_ns[i], calls.EndOf(i), true, calls.op[i], i});
     }
     const ScopeColumns& scopes = model.scopes;
     for (ScopeIndex i = 0; i < scopes.size(); ++i) {
@@ -74,7 +72,7 @@ class Standing {
       if (model_.threads[i].process == process && has_records) threads.push_back(i);
     }
     const auto last_ns = [&](ThreadIndex i) { return records_[i].ended.empty() ? 0 : records_[i].ended.back().end_ns; };
-    std::stable_sort(threads.begin(), threads.end(), [&](ThreadIndex a, ThreadIndex b) {
+    absl::c_stable_sort(threads, [&](ThreadIndex a, ThreadIndex b) {
       const bool is_in = !Inside(a).empty(), is_other_in = !Inside(b).empty();
       return is_in != is_other_in ? is_in : last_ns(a) > last_ns(b);
     });
@@ -211,7 +209,7 @@ std::vector<std::string> StandingLines(const TraceModel& model, const std::vecto
   std::vector<std::string> lines;
   for (const ProcessIndex process : ByRank(model)) {
     const auto is_it = [&](const SilentProcess& one) { return one.process == process; };
-    if (std::none_of(silent.begin(), silent.end(), is_it)) continue;
+    if (absl::c_none_of(silent, is_it)) continue;
     const uint32_t pid = model.processes[process].pid;
     const std::vector<ThreadIndex> threads = standing.ThreadsOf(process);
     for (size_t i = 0; i < std::min(most, threads.size()); ++i) {

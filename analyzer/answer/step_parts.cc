@@ -179,7 +179,7 @@ void AddOps(const StepFacts& facts, const Parts& ops, Parts& parts) {
     others.ns += part.ns;
     if (name != kOtherOps) small.emplace_back(-part.ns, name);
   }
-  std::sort(small.begin(), small.end());
+  absl::c_sort(small);
   others.name = absl::StrCat("other ", framework, " ops");
   size_t named = 0;
   for (; named < small.size() && others.name.size() + small[named].second.size() <= kRoomForOps; ++named) {
@@ -222,7 +222,7 @@ std::vector<PartLine> LinesOfSamples(const StepFacts& facts, const StepPart& par
 // The program's own lines in the parts that it causes.
 void SetLines(const StepFacts& facts, std::vector<StepPart>& parts) {
   const bool is_blocked_apart =
-      std::any_of(parts.begin(), parts.end(), [](const StepPart& part) { return part.kind == PartKind::kBlocked; });
+      absl::c_any_of(parts, [](const StepPart& part) { return part.kind == PartKind::kBlocked; });
   for (StepPart& part : parts) {
     switch (part.kind) {
       case PartKind::kBetweenCalls:
@@ -265,7 +265,7 @@ void SetPercents(std::vector<StepPart>& parts) {
     left -= part.percent;
     remainders.emplace_back(part.percent - exact, &part);
   }
-  std::sort(remainders.begin(), remainders.end());
+  absl::c_sort(remainders);
   for (int i = 0; i < left && i < static_cast<int>(remainders.size()); ++i)
     ++remainders[static_cast<size_t>(i)].second->percent;
 }

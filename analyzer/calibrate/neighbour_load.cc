@@ -69,7 +69,6 @@ absl::StatusOr<LoadKind> FindLoad(absl::string_view name) {
 }
 
 std::string LoadName(LoadKind kind) { return std::string(kLoads[static_cast<size_t>(kind)]); }
-
 bool MovesBytes(LoadKind kind) { return kind != LoadKind::kProcessors; }
 
 void RunLoad(LoadKind kind, double intensity, size_t sharers, const std::string& folder, std::atomic<uint64_t>* done) {

@@ -198,27 +198,26 @@ Table CalibrationTable(const Calibration& calibration) {
   for (const Measurement& one : calibration.measured) rows.push_back({.measured = &one});
   for (const NotMeasured& one : calibration.missing) rows.push_back({.missing = &one});
   const TypedColumns<PeakRow> columns = {
-      {TextColumn(
-           "what",
-           "f32, f64, bf16, int8: matrix products of this type; L2, L3, memory: reading them; triad: a = b + s c; "
-           "call: of a library, whatever it computes; dividing: handing work to all threads and waiting for them."),
+      {TextColumn("what"),
+       "f32, f64, bf16, int8: matrix products of this type; L2, L3, memory: reading them; triad: a = b + s c; call: of "
+       "a library, whatever it computes; dividing: handing work to all threads and waiting for them.",
        [](const PeakRow& row) { return row.measured != nullptr ? row.measured->what : row.missing->what; }},
-      {NumberColumn("threads", "Threads that did it; none of a GPU."),
+      {NumberColumn("threads"), "Threads that did it; none of a GPU.",
        [](const PeakRow& row) {
          return row.measured != nullptr && row.measured->threads > 0 ? Cell(static_cast<int64_t>(row.measured->threads))
                                                                      : Cell();
        }},
       ValueColumn("best", "The fastest repeat: what bounds are made of.", &Spread::best),
-      {TextColumn("unit", "Of best, median and quartiles."),
+      {TextColumn("unit"), "Of best, median and quartiles.",
        [](const PeakRow& row) { return KnownText(row.measured != nullptr ? row.measured->unit : ""); }},
       ValueColumn("median", "Half of the repeats are below it.", &Spread::median),
       ValueColumn("low_quartile", "A quarter of the repeats is below it.", &Spread::low),
       ValueColumn("high_quartile", "A quarter of the repeats is above it.", &Spread::high),
-      {Detail(NumberColumn("repeats", "How often it was measured.")),
+      {Detail(NumberColumn("repeats")), "How often it was measured.",
        [](const PeakRow& row) {
          return row.measured == nullptr ? Cell() : Cell(static_cast<int64_t>(row.measured->spread.repeats));
        }},
-      {TextColumn("method", "By which library or how; in brackets why it could not be measured."),
+      {TextColumn("method"), "By which library or how; in brackets why it could not be measured.",
        [](const PeakRow& row) {
          return row.measured != nullptr ? row.measured->method
                                         : absl::StrCat("[not measured: ", row.missing->reason, "]");

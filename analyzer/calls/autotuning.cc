@@ -12,8 +12,6 @@ namespace {
 
 constexpr uint32_t kNoProblem = 0xffffffff;
 
-int64_t EndOf(const CallColumns& calls, CallIndex call) { return calls.start_ns[call] + calls.duration_ns[call]; }
-
 bool HasFreshPack(const Op& op) { return !op.cudnn()->pack_seen_before; }
 
 // Identifies a plan within its process; if the tracker could not number it, by what it runs.
@@ -55,7 +53,6 @@ using TrialRun = std::vector<Execution>;
 class PlanCalls {
  public:
   explicit PlanCalls(const TraceModel& model) : model_(model), calls_(model.calls), numbers_(model.ops) {}
-
   const Op& OpOf(CallIndex call) const { return model_.ops[calls_.op[call]]; }
   uint32_t ProblemOf(CallIndex call) const { return numbers_.problem[calls_.op[call]]; }
   uint32_t PlanOf(CallIndex call) const { return numbers_.plan[calls_.op[call]]; }
@@ -72,7 +69,7 @@ class PlanCalls {
 };
 
 bool HasTwoPlans(const PlanCalls& plans, Executions executions) {
-  return std::any_of(executions.begin(), executions.end(), [&](const Execution& execution) {
+  return absl::c_any_of(executions, [&](const Execution& execution) {
     return plans.PlanOf(execution.call) != plans.PlanOf(executions[0].call);
   });
 }
@@ -82,8 +79,7 @@ class TimedRuns {
  public:
   TimedRuns(const PlanCalls& plans, Executions executions, std::vector<TrialRun>* runs)
       : plans_(plans), executions_(executions), runs_(runs) {
-    is_elapsed_asked_ =
-        std::any_of(executions.begin(), executions.end(), [](const Execution& e) { return e.elapsed_ns >= 0; });
+    is_elapsed_asked_ = absl::c_any_of(executions, [](const Execution& e) { return e.elapsed_ns >= 0; });
   }
 
   void Add() {
@@ -102,8 +98,8 @@ class TimedRuns {
     return is_elapsed_asked_ ? execution.elapsed_ns >= 0 : execution.event_awaited;
   }
   bool AreFailed(Executions executions) const {
-    return std::all_of(executions.begin(), executions.end(),
-                       [&](const Execution& execution) { return plans_.model().StatusOf(execution.call) != 0; });
+    return absl::c_all_of(executions,
+                          [&](const Execution& execution) { return plans_.model().StatusOf(execution.call) != 0; });
   }
 
   // The end of the executions of the plan at `begin`.
@@ -181,7 +177,7 @@ class RunFinder {
     execution.event_recorded |= IsEventRecord(op);
     if (WaitsForGpu(op)) {
       execution.event_awaited |= execution.event_recorded;
-      if (execution.waited_until_ns < 0) execution.waited_until_ns = EndOf(plans_.calls(), call);
+      if (execution.waited_until_ns < 0) execution.waited_until_ns = plans_.calls().EndOf(call);
     }
     if (execution.elapsed_ns >= 0 || !IsElapsedTime(op)) return;
     const absl::Span<const uint64_t> values = plans_.model().OperandsOf(call);
@@ -213,7 +209,7 @@ class RunFinder {
       for (end = begin + 1; end < last; ++end) {
         if (plans_.model().OperandsOf(open_[end].call) != operands) break;
       }
-      const bool are_known = !operands.empty() && std::count(operands.begin(), operands.end(), 0u) == 0;
+      const bool are_known = !operands.empty() && absl::c_count(operands, 0u) == 0;
       if (are_known && end - begin > 1) TimedRuns(plans_, Part(begin, end), &runs_).Add();
     }
   }
@@ -241,12 +237,12 @@ class OtherExecutions {
       if (it == executions_.end()) continue;
       it->second.emplace_back(plans.calls().start_ns[call], plans.calls().op[call]);
     }
-    for (auto& [key, list] : executions_) std::sort(list.begin(), list.end());
+    for (auto& [key, list] : executions_) absl::c_sort(list);
   }
 
   std::optional<OpIndex> NextAfter(CallIndex call, bool with_fresh_pack) const {
     const auto& list = executions_.at(KeyOf(call));
-    auto next = std::upper_bound(list.begin(), list.end(), std::make_pair(plans_.calls().start_ns[call], UINT32_MAX));
+    auto next = absl::c_upper_bound(list, std::make_pair(plans_.calls().start_ns[call], UINT32_MAX));
     while (with_fresh_pack && next != list.end() && !HasFreshPack(plans_.model().ops[next->second])) ++next;
     if (next == list.end()) return std::nullopt;
     return next->second;
@@ -284,7 +280,7 @@ PlanSearch MakeSearch(const PlanCalls& plans, const TrialRun& run, size_t trials
     if (is_new) search.candidates.push_back({.op = calls.op[call], .calls = {}, .elapsed_ns = {}, .host_ns = {}});
     PlanCandidate& candidate = search.candidates[it->second];
     candidate.calls.push_back(call);
-    search.end_ns = std::max({search.end_ns, EndOf(calls, call), waited_until_ns});
+    search.end_ns = std::max({search.end_ns, calls.EndOf(call), waited_until_ns});
     if (waited_until_ns >= 0) KeepLess(waited_until_ns - calls.start_ns[call], candidate.host_ns);
     if (elapsed_ns >= 0) KeepLess(elapsed_ns, candidate.elapsed_ns);
   }
@@ -294,7 +290,7 @@ PlanSearch MakeSearch(const PlanCalls& plans, const TrialRun& run, size_t trials
 // The candidate that is this plan; else the one with its engine and knobs (the winner, built again).
 std::optional<size_t> CandidateLike(const PlanCalls& plans, const PlanSearch& search, OpIndex op) {
   const auto find = [&](const auto& is_it) -> std::optional<size_t> {
-    const auto it = std::find_if(search.candidates.begin(), search.candidates.end(), is_it);
+    const auto it = absl::c_find_if(search.candidates, is_it);
     if (it == search.candidates.end()) return std::nullopt;
     return static_cast<size_t>(it - search.candidates.begin());
   };

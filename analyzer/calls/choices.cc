@@ -91,7 +91,7 @@ class LegacyResolver {
     for (const auto& [key, list] : searches_) {
       for (const Search& search : list) searches.push_back({search.call, search.next_execution});
     }
-    std::sort(searches.begin(), searches.end(), [](const auto& a, const auto& b) { return a.call < b.call; });
+    absl::c_sort(searches, [](const auto& a, const auto& b) { return a.call < b.call; });
     return searches;
   }
 
@@ -201,7 +201,7 @@ class FallbackFinder {
   FallbackFinder(TraceModel* model, OpVariants* variants) : model_(model), variants_(variants) {}
 
   std::vector<Fallback> Run() {
-    const bool any = std::any_of(model_->ops.begin(), model_->ops.end(), IsLt);
+    const bool any = absl::c_any_of(model_->ops, IsLt);
     for (CallIndex call = 0; any && call < model_->calls.size(); ++call) Visit(call);
     std::vector<Fallback> fallbacks;
     for (const auto& [key, calls] : counts_) {

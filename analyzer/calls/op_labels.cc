@@ -83,9 +83,7 @@ std::string KindAndDirection(const Op& op) {
 bool WaitsForGpu(const Op& op) { return op.family == "cuda_sync" && absl::StrContains(op.function, "Synchronize"); }
 
 bool IsElapsedTime(const Op& op) { return absl::StrContains(op.function, "EventElapsedTime"); }
-
 bool IsEventRecord(const Op& op) { return absl::StrContains(op.function, "EventRecord"); }
-
 bool IsGraphLaunch(const Op& op) { return op.family == "cuda_graph" && absl::StrContains(op.function, "GraphLaunch"); }
 
 }  // namespace dlhook::analyzer::calls

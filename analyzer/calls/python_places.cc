@@ -2,7 +2,6 @@
 
 #include <set>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -47,7 +46,7 @@ Owner OwnerOf(absl::string_view file) {
   if (absl::StartsWith(inside, "torch/") || is_compiled) return Owner::kHelper;
   if (inside.empty()) return IsOfPython(file) ? Owner::kHelper : Owner::kUser;
   const absl::string_view package = PackageOf(file);
-  const bool holds_models = std::find(std::begin(kModels), std::end(kModels), package) != std::end(kModels);
+  const bool holds_models = absl::c_linear_search(kModels, package);
   return holds_models ? Owner::kUser : Owner::kFramework;
 }
 

@@ -67,7 +67,7 @@ std::string Letters(absl::string_view name) {
 
 template <size_t kCount>
 bool OneOf(absl::string_view name, const absl::string_view (&names)[kCount]) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+  return absl::c_linear_search(names, name);
 }
 
 const Word* FindWord(absl::string_view name) {

@@ -1,4 +1,3 @@
-// Weights or activations: see tensor_class.h.
 // Names of conversion kernels: see tensor_class.h. The first entry whose part occurs in the name applies. To add
 // one, add a line here and a case in tests/analyzer/calls/gpu_layout_test.cc.
 #include "analyzer/calls/tensor_class.h"

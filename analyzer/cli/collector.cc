@@ -1,10 +1,7 @@
-// The collector.
 #include "analyzer/cli/collector.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,7 +12,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "preload/drain/nap.h"
-#include "preload/format/clock.h"
 #include "preload/format/identity.h"
 
 namespace dlhook::analyzer::inline cli {

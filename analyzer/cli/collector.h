@@ -2,8 +2,6 @@
 // in one folder: a ring names its drain.
 #pragma once
 
-#include <sys/types.h>
-
 #include "absl/functional/function_ref.h"
 #include "analyzer/io/ring_file.h"
 

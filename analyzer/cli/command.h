@@ -123,6 +123,13 @@ absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::str
 
 std::string HelpText(const Command& command);
 
+// Stores the value, if there is one. The first error of several counts: absl::Status::Update.
+template <typename T, typename To>
+absl::Status Store(absl::StatusOr<T> value, To* to) {
+  if (value.ok()) *to = *std::move(value);
+  return value.status();
+}
+
 // Flags of a command's own and those it shares with others, in this order.
 std::vector<Flag> Joined(std::initializer_list<std::vector<Flag>> parts);
 

@@ -91,15 +91,12 @@ absl::StatusOr<ContendSettings> ReadContendSettings(const Args& args) {
     if (!processors.ok()) return processors.status();
     *pinned = *std::move(processors);
   }
-  if (absl::Status status = ReadNumbers(args, &settings); !status.ok()) return status;
-  if (absl::Status status = ReadMasks(args, &settings); !status.ok()) return status;
-  const absl::StatusOr<TryFlags> flags = ReadTryFlags(args, kStandardContendBudget);
-  if (!flags.ok()) return flags.status();
-  settings.flags = *flags;
-  const absl::StatusOr<TryOptions> run = PrepareTry("contend", args);
-  if (!run.ok()) return run.status();
-  settings.run = *run;
-  settings.neighbours.folder = run->folder;
+  absl::Status status = ReadNumbers(args, &settings);
+  status.Update(ReadMasks(args, &settings));
+  status.Update(Store(ReadTryFlags(args, kStandardContendBudget), &settings.flags));
+  if (status.ok()) status = Store(PrepareTry("contend", args), &settings.run);
+  if (!status.ok()) return status;
+  settings.neighbours.folder = settings.run.folder;
   return settings;
 }
 
@@ -111,14 +108,115 @@ class Contending {
         neighbours_(settings.neighbours),
         watch_(settings.sys, settings.masks) {}
 
-  int Run();
+  int Run() {
+    absl::Status status = watch_.Open();
+    if (status.ok()) status = session_.First(Hooks(false)).status();
+    bool is_backwards = false;
+    while (status.ok() && WasAsked() == Asked::kNothing &&
+           (settings_.rounds > 0 ? contended_.rounds.size() < settings_.rounds : !IsDecided(contended_.rounds))) {
+      const absl::StatusOr<bool> round = RunRound(is_backwards);
+      status = round.status();
+      if (!round.ok() || !*round) break;
+      is_backwards = !is_backwards;
+    }
+    if (WasAsked() == Asked::kEnd) return kExitBadInput;
+    session_.progress().Clear();
+    if (status.ok()) return Print();
+    const int code = Fail("contend", status);
+    if (!contended_.rounds.empty()) Print();  // what was known before
+    return code;
+  }
 
  private:
-  TryHooks Hooks(bool is_beside);
-  absl::StatusOr<bool> RunRound(bool is_backwards);
-  absl::StatusOr<std::optional<ContendedRun>> RunSide(bool is_beside);
-  std::string WorkNote() const;
-  int Print();
+  TryHooks Hooks(bool is_beside) {
+    return {.before_start =
+                [this](pid_t program) {
+                  PinTo(program, settings_.pin);
+                  watch_.AddProgram(program);
+                },
+            .while_running = [this] { watch_.Look(); },
+            .when_over =
+                [this, is_beside] {
+                  if (is_beside) stopped_ = neighbours_.Stop();
+                }};
+  }
+
+  // False: there is no time for one.
+  absl::StatusOr<bool> RunRound(bool is_backwards) {
+    std::optional<ContendedRun> sides[2];
+    for (const bool is_beside : {is_backwards, !is_backwards}) {
+      absl::StatusOr<std::optional<ContendedRun>> side = RunSide(is_beside);
+      if (!side.ok()) return side.status();
+      if (!*side) return false;
+      sides[is_beside] = **std::move(side);
+    }
+    contended_.rounds.emplace_back(*std::move(sides[0]), *std::move(sides[1]));
+    return true;
+  }
+
+  // Unset: there is no time for it.
+  absl::StatusOr<std::optional<ContendedRun>> RunSide(bool is_beside) {
+    watch_.Forget();
+    stopped_ = absl::OkStatus();
+    if (is_beside) {
+      const absl::Status started = neighbours_.Start([this](pid_t neighbour) { watch_.AddNeighbour(neighbour); });
+      if (!started.ok()) {
+        const absl::Status stopped = neighbours_.Stop();
+        return stopped.ok() ? started : stopped;
+      }
+    }
+    const std::optional<TryRun> run = session_.Next({}, is_beside ? "beside" : "alone", Hooks(is_beside));
+    if (is_beside) stopped_.Update(neighbours_.Stop());
+    if (!run) return std::nullopt;
+    if (!stopped_.ok()) return stopped_;
+    if (!run->failure.empty())
+      return absl::FailedPreconditionError(
+          absl::StrCat("the program ", is_beside ? "beside its neighbours" : "alone", ": ", run->failure));
+    std::vector<std::string>& kept = kept_[is_beside];
+    kept.push_back(run->run);
+    std::error_code error;
+    if (kept.size() > kMostCompared) {
+      std::filesystem::remove_all(kept.front(), error);
+      kept.erase(kept.begin());
+    }
+    return watch_.Read(*run);
+  }
+
+  // Whether the times are of the same work.
+  std::string WorkNote() const {
+    const absl::StatusOr<RunsDiff> diff = DiffFolders(kept_[0], kept_[1]);
+    if (!diff.ok()) return absl::StrCat("Whether it does the same work is not known: ", diff.status().message(), ".");
+    if (diff->differences.empty())
+      return "dlhook diff sees the same work, done in the same way, alone and beside them.";
+    std::vector<std::string> words;
+    for (const Difference& difference : diff->differences) {
+      if (words.size() < kMostNamedDifferences) words.push_back(difference.words);
+    }
+    return absl::StrCat("dlhook diff sees other work beside them: ", absl::StrJoin(words, "; "), ".");
+  }
+
+  int Print() {
+    contended_.unit = session_.unit();
+    contended_.neighbours = neighbours_.uses();
+    session_.progress().Show("comparing runs of");
+    std::vector<Table> tables = ContendTables(contended_);
+    std::vector<std::string>& notes = tables.front().notes;
+    notes.push_back(absl::StrFormat(
+        "Rounds, alone and beside in turns: %d. Bounds and outcomes of a table hold for all of its rows "
+        "and all rounds together with %.0f %% (sequential t-test of paired rounds); %s.",
+        contended_.rounds.size(), 100 * (1 - kTryAlpha), session_.RunsText()));
+    if (!contended_.rounds.empty()) notes.push_back(WorkNote());
+    if (getenv("DLHOOK_COUNTERS") != nullptr && !contended_.rounds.empty() &&
+        contended_.rounds.front().first.counts.empty())
+      notes.emplace_back("None of the counters asked for was recorded: dlhook counters says why.");
+    for (const std::vector<std::string>& more : {watch_.notes(), session_.Notes()})
+      notes.insert(notes.end(), more.begin(), more.end());
+    for (Table& table : tables) {
+      if (settings_.flags.renderer->name == "text") LimitRows(kTextLimit, &table);
+    }
+    session_.progress().Clear();
+    return PrintTables(settings_.flags, std::move(tables));
+  }
 
   const ContendSettings& settings_;
   TrySession session_;
@@ -128,114 +226,6 @@ class Contending {
   std::vector<std::string> kept_[2];  // folders of the last runs alone and beside
   absl::Status stopped_;              // of the neighbours of the last run
 };
-
-TryHooks Contending::Hooks(bool is_beside) {
-  return {.before_start =
-              [this](pid_t program) {
-                PinTo(program, settings_.pin);
-                watch_.AddProgram(program);
-              },
-          .while_running = [this] { watch_.Look(); },
-          .when_over =
-              [this, is_beside] {
-                if (is_beside) stopped_ = neighbours_.Stop();
-              }};
-}
-
-// Unset: there is no time for it.
-absl::StatusOr<std::optional<ContendedRun>> Contending::RunSide(bool is_beside) {
-  watch_.Forget();
-  stopped_ = absl::OkStatus();
-  if (is_beside) {
-    const absl::Status started = neighbours_.Start([this](pid_t neighbour) { watch_.AddNeighbour(neighbour); });
-    if (!started.ok()) {
-      const absl::Status stopped = neighbours_.Stop();
-      return stopped.ok() ? started : stopped;
-    }
-  }
-  const std::optional<TryRun> run = session_.Next({}, is_beside ? "beside" : "alone", Hooks(is_beside));
-  if (is_beside) stopped_.Update(neighbours_.Stop());
-  if (!run) return std::nullopt;
-  if (!stopped_.ok()) return stopped_;
-  if (!run->failure.empty())
-    return absl::FailedPreconditionError(
-        absl::StrCat("the program ", is_beside ? "beside its neighbours" : "alone", ": ", run->failure));
-  std::vector<std::string>& kept = kept_[is_beside];
-  kept.push_back(run->run);
-  std::error_code error;
-  if (kept.size() > kMostCompared) {
-    std::filesystem::remove_all(kept.front(), error);
-    kept.erase(kept.begin());
-  }
-  return watch_.Read(*run);
-}
-
-// False: there is no time for one.
-absl::StatusOr<bool> Contending::RunRound(bool is_backwards) {
-  std::optional<ContendedRun> sides[2];
-  for (const bool is_beside : {is_backwards, !is_backwards}) {
-    absl::StatusOr<std::optional<ContendedRun>> side = RunSide(is_beside);
-    if (!side.ok()) return side.status();
-    if (!*side) return false;
-    sides[is_beside] = **std::move(side);
-  }
-  contended_.rounds.emplace_back(*std::move(sides[0]), *std::move(sides[1]));
-  return true;
-}
-
-// Whether the times are of the same work.
-std::string Contending::WorkNote() const {
-  const absl::StatusOr<RunsDiff> diff = DiffFolders(kept_[0], kept_[1]);
-  if (!diff.ok()) return absl::StrCat("Whether it does the same work is not known: ", diff.status().message(), ".");
-  if (diff->differences.empty()) return "dlhook diff sees the same work, done in the same way, alone and beside them.";
-  std::vector<std::string> words;
-  for (const Difference& difference : diff->differences) {
-    if (words.size() < kMostNamedDifferences) words.push_back(difference.words);
-  }
-  return absl::StrCat("dlhook diff sees other work beside them: ", absl::StrJoin(words, "; "), ".");
-}
-
-int Contending::Print() {
-  contended_.unit = session_.unit();
-  contended_.neighbours = neighbours_.uses();
-  session_.progress().Show("comparing runs of");
-  std::vector<Table> tables = ContendTables(contended_);
-  std::vector<std::string>& notes = tables.front().notes;
-  notes.push_back(
-      absl::StrFormat("Rounds, alone and beside in turns: %d. Bounds and outcomes of a table hold for all of its rows "
-                      "and all rounds together with %.0f %% (sequential t-test of paired rounds); %s.",
-                      contended_.rounds.size(), 100 * (1 - kTryAlpha), session_.RunsText()));
-  if (!contended_.rounds.empty()) notes.push_back(WorkNote());
-  if (getenv("DLHOOK_COUNTERS") != nullptr && !contended_.rounds.empty() &&
-      contended_.rounds.front().first.counts.empty())
-    notes.emplace_back("None of the counters asked for was recorded: dlhook counters says why.");
-  for (const std::vector<std::string>& more : {watch_.notes(), session_.Notes()})
-    notes.insert(notes.end(), more.begin(), more.end());
-  for (Table& table : tables) {
-    if (settings_.flags.renderer->name == "text") LimitRows(kTextLimit, &table);
-  }
-  session_.progress().Clear();
-  return PrintTables(settings_.flags, std::move(tables));
-}
-
-int Contending::Run() {
-  absl::Status status = watch_.Open();
-  if (status.ok()) status = session_.First(Hooks(false)).status();
-  bool is_backwards = false;
-  while (status.ok() && WasAsked() == Asked::kNothing &&
-         (settings_.rounds > 0 ? contended_.rounds.size() < settings_.rounds : !IsDecided(contended_.rounds))) {
-    const absl::StatusOr<bool> round = RunRound(is_backwards);
-    status = round.status();
-    if (!round.ok() || !*round) break;
-    is_backwards = !is_backwards;
-  }
-  if (WasAsked() == Asked::kEnd) return kExitBadInput;
-  session_.progress().Clear();
-  if (status.ok()) return Print();
-  const int code = Fail("contend", status);
-  if (!contended_.rounds.empty()) Print();  // what was known before
-  return code;
-}
 
 int RunContend(const Args& args) {
   const absl::StatusOr<ContendSettings> settings = ReadContendSettings(args);

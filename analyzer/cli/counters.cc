@@ -30,7 +30,7 @@ CountingReport TryAll(const std::vector<std::string>& sets, const CounterList& a
   report.machine = LookAtCounting();
   if (wants_papi) report.papi = TryPapi(asked);
   for (const CounterSet& set : kCounterSets) {
-    const bool is_wanted = absl::c_find(sets, set.name) != sets.end();
+    const bool is_wanted = absl::c_linear_search(sets, set.name);
     if (is_wanted) report.sets.push_back(TrySet(report.machine, set));
   }
   report.counters = TryCounters(report.machine, asked, report.papi);
@@ -41,7 +41,7 @@ CountingReport TryAll(const std::vector<std::string>& sets, const CounterList& a
 std::vector<Table> TablesOf(const CountingReport& report, const std::vector<std::string>& wanted, bool is_asked) {
   std::vector<Table> tables;
   const auto wants = [&](absl::string_view name, bool by_default) {
-    return wanted.empty() ? by_default : absl::c_find(wanted, name) != wanted.end();
+    return wanted.empty() ? by_default : absl::c_linear_search(wanted, name);
   };
   if (wants("machine", !is_asked)) tables.push_back(MachineTable(report.machine, report.papi));
   if (wants("sets", true) && !report.sets.empty()) tables.push_back(SetsTable(report));
@@ -54,7 +54,7 @@ std::vector<Table> TablesOf(const CountingReport& report, const std::vector<std:
 absl::Status CheckNames(const std::vector<std::string>& names, absl::string_view what,
                         const std::vector<std::string>& known) {
   for (const std::string& name : names) {
-    if (absl::c_find(known, name) == known.end()) return UnknownName(what, name, known);
+    if (!absl::c_linear_search(known, name)) return UnknownName(what, name, known);
   }
   return absl::OkStatus();
 }

@@ -65,9 +65,7 @@ int RunCtl(const Args& args) {
     return Fail("ctl",
                 absl::StrCat(rings.status().message(), "; so it is not known whether a process records into it"));
   }
-  if (!rings.ok() || rings->empty()) {
-    return Fail("ctl", absl::StrCat(folder, WhyNoRings(folder, pid)));
-  }
+  if (!rings.ok() || rings->empty()) return Fail("ctl", absl::StrCat(folder, WhyNoRings(folder, pid)));
   std::string text;
   int exit_code = kExitOk;
   for (const std::unique_ptr<RingFile>& ring : *rings) {

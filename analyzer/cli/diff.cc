@@ -5,7 +5,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "analyzer/cli/command.h"
@@ -48,7 +47,7 @@ absl::StatusOr<std::vector<const TableKind*>> FindComparable(const std::vector<s
                        absl::StrJoin(known, ", ")));
     }
     if (!kind.ok()) return kind.status();
-    if (absl::c_find(kinds, *kind) == kinds.end()) kinds.push_back(*kind);
+    if (!absl::c_linear_search(kinds, *kind)) kinds.push_back(*kind);
   }
   return kinds;
 }
@@ -65,39 +64,23 @@ absl::StatusOr<double> ReadPercent(absl::string_view text) {
   return percent;
 }
 
-absl::Status ReadLimits(const Args& args, bool is_text, DiffOptions& options) {
-  options.hides_noise = is_text && !args.Last("limit");
-  const absl::StatusOr<std::optional<size_t>> limit = ReadLimitFlag(args, is_text);
-  if (!limit.ok()) return limit.status();
-  options.limit = *limit;
-  if (const std::optional<std::string> text = args.Last("fail-above")) {
-    const absl::StatusOr<double> percent = ReadPercent(*text);
-    if (!percent.ok()) return percent.status();
-    options.fail_above_percent = *percent;
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<DiffOptions> DiffOptionsOf(const Args& args) {
   DiffOptions options;
   std::vector<std::string> names = ListOf(args, "table");
   if (names.empty() && args.Last("html")) names = NamesOf(ComparableTables());
   if (names.empty()) names.assign(std::begin(kDefaultTables), std::end(kDefaultTables));
-  const auto kinds = FindComparable(names);
-  if (!kinds.ok()) return kinds.status();
-  options.kinds = *kinds;
   options.page = args.Last("html");
-  const absl::StatusOr<const Renderer*> renderer = ReadFormatFlag(args);
-  if (!renderer.ok()) return renderer.status();
-  options.renderer = *renderer;
-  const absl::StatusOr<TableOptions> of_tables = ReadTableFlags(args);
-  if (!of_tables.ok()) return of_tables.status();
-  options.of_tables = *of_tables;
-  const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
-  if (!color.ok()) return color.status();
-  options.color = *color;
-  if (absl::Status status = ReadLimits(args, options.renderer->name == "text" && !options.page, options); !status.ok())
-    return status;
+  absl::Status status = Store(FindComparable(names), &options.kinds);
+  status.Update(Store(ReadFormatFlag(args), &options.renderer));
+  status.Update(Store(ReadTableFlags(args), &options.of_tables));
+  status.Update(Store(ReadColorFlag(args, STDOUT_FILENO), &options.color));
+  if (!status.ok()) return status;
+  const bool is_text = options.renderer->name == "text" && !options.page;
+  options.hides_noise = is_text && !args.Last("limit");
+  status.Update(Store(ReadLimitFlag(args, is_text), &options.limit));
+  if (const std::optional<std::string> text = args.Last("fail-above"))
+    status.Update(Store(ReadPercent(*text), &options.fail_above_percent));
+  if (!status.ok()) return status;
   return options;
 }
 
@@ -108,9 +91,7 @@ void HideNoise(std::vector<Table>& tables) {
     const std::optional<size_t> verdict = FindColumn(table, "verdict");
     if (!verdict) continue;
     const size_t before = table.rows.size();
-    table.rows.erase(std::remove_if(table.rows.begin(), table.rows.end(),
-                                    [&](const Row& row) { return row[*verdict] == Cell("noise"); }),
-                     table.rows.end());
+    std::erase_if(table.rows, [&](const Row& row) { return row[*verdict] == Cell("noise"); });
     const size_t hidden = before - table.rows.size();
     if (&table == &tables.front()) continue;
     if (table.rows.empty())

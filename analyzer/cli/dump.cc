@@ -60,9 +60,7 @@ absl::Status DumpTrace(const std::string& path, absl::Status* damage) {
 
 int RunDump(const Args& args) {
   const absl::StatusOr<RunFiles> files = FindRun(args.operands().front());
-  if (!files.ok()) {
-    return Fail("dump", files.status());
-  }
+  if (!files.ok()) return Fail("dump", files.status());
   int exit_code = kExitOk;
   for (const std::string& path : files->paths) {
     absl::Status damage;

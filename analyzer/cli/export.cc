@@ -47,20 +47,17 @@ absl::StatusOr<double> ReadMinShare(const Args& args) {
 
 absl::StatusOr<Options> ExportOptionsOf(const Args& args) {
   Options options;
-  const auto exporter = FindNamed(Exporters(), "format", args.Last("format").value_or("folded"));
-  if (!exporter.ok()) return exporter.status();
-  options.exporter = *exporter;
+  absl::Status status =
+      Store(FindNamed(Exporters(), "format", args.Last("format").value_or("folded")), &options.exporter);
   const auto weight = FindNamed(WeightWords(), "weight", args.Last("weight").value_or("time"));
-  if (!weight.ok()) return weight.status();
+  status.Update(weight.status());
+  if (!status.ok()) return status;
   options.of_format.weight = (*weight)->weight;
   options.of_format.with_lines = args.Has("lines");
   options.of_format.python = args.Last("python").value_or(options.of_format.python);
-  const absl::StatusOr<double> min_percent = ReadMinShare(args);
-  if (!min_percent.ok()) return min_percent.status();
-  options.of_format.min_percent = *min_percent;
-  const absl::StatusOr<FrameChoice> frames = ReadFrames(args);
-  if (!frames.ok()) return frames.status();
-  options.of_profile.frames = *frames;
+  status.Update(Store(ReadMinShare(args), &options.of_format.min_percent));
+  status.Update(Store(ReadFrames(args), &options.of_profile.frames));
+  if (!status.ok()) return status;
   const std::string only = args.Last("only").value_or("host");
   if (only != "host" && only != "gpu" && only != "library") {
     return UnknownName("--only", only, {"host", "gpu", "library"});
@@ -89,7 +86,7 @@ absl::StatusOr<Options> ExportOptionsOf(const Args& args) {
 // A filter that matches nothing is a typing error.
 absl::Status CheckFilters(const ProfileOptions& options, const RunAnalysis& analysis) {
   const auto check = [](absl::string_view what, const std::string& name, const std::vector<std::string>& known) {
-    const bool is_known = name.empty() || absl::c_find(known, name) != known.end();
+    const bool is_known = name.empty() || absl::c_linear_search(known, name);
     return is_known ? absl::OkStatus() : UnknownName(what, name, known);
   };
   if (absl::Status status = check("function", options.function, FunctionNames(analysis.model())); !status.ok())

@@ -1,13 +1,11 @@
 #include "analyzer/cli/live_processes.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "analyzer/cli/command.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/io/child_process.h"
 #include "analyzer/io/machine_files.h"
@@ -85,9 +83,7 @@ absl::StatusOr<BackgroundRun> StartInBackground(const Args& args) {
   started.output = absl::StrCat(started.run, "/output.txt");
   const int output = open(started.output.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (output < 0 || input < 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat(started.output, ": can't be written"));
-  }
+  if (output < 0 || input < 0) return absl::ErrnoToStatus(errno, absl::StrCat(started.output, ": can't be written"));
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
   std::vector<std::string> command = {self, "run", "-o", started.run, "--"};
   command.insert(command.end(), args.operands().begin(), args.operands().end());

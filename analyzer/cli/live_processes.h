@@ -1,8 +1,6 @@
 // What the system tells of the processes of a run: whether they live, and what their threads do. Reads /proc only.
 #pragma once
 
-#include <sys/types.h>
-
 #include "analyzer/cli/command.h"
 #include "analyzer/reader/trace_tail.h"
 

@@ -29,7 +29,6 @@ volatile sig_atomic_t g_resized = 0;
 
 void OnQuit(int signal) { g_quit_signal = signal; }
 void OnResize(int) { g_resized = 1; }
-
 void Write(absl::string_view text) { WriteOutput(text, OutputKind::kBytes).IgnoreError(); }
 
 size_t Height() {

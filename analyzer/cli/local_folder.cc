@@ -1,8 +1,6 @@
 // See local_folder.h. Names in the run's folder are used through its descriptor, wherever its path leads meanwhile.
 #include "analyzer/cli/local_folder.h"
 
-#include <sys/stat.h>
-
 #include <filesystem>
 #include <system_error>
 
@@ -104,9 +102,7 @@ absl::StatusOr<std::unique_ptr<LocalFolder>> LocalFolder::Make(const std::string
   const bool is_written = fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   const absl::Status status = is_written ? absl::OkStatus() : Failed(absl::StrCat(run->Path(), "/", pointer));
   if (fd >= 0) close(fd);
-  if (is_written) {
-    return std::unique_ptr<LocalFolder>(new LocalFolder(path, pointer, *std::move(here), std::move(run)));
-  }
+  if (is_written) return std::unique_ptr<LocalFolder>(new LocalFolder(path, pointer, *std::move(here), std::move(run)));
   rmdir(path.c_str());
   return status;
 }

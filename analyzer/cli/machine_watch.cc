@@ -2,11 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/cli/tables.h"
 #include "analyzer/diff/changes.h"
 #include "analyzer/time/counter_division.h"
-#include "analyzer/work/step_work.h"
-#include "preload/format/clock.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {

@@ -1,8 +1,6 @@
 // What `dlhook contend` knows of a run: its times, and what the machine counted meanwhile.
 #pragma once
 
-#include <sys/types.h>
-
 #include "analyzer/cli/try_run.h"
 #include "analyzer/io/machine_files.h"
 #include "analyzer/io/resctrl.h"

@@ -1,8 +1,6 @@
 // The processes beside which `dlhook contend` runs a program: started before, stopped and measured after it.
 #pragma once
 
-#include <sys/types.h>
-
 #include "analyzer/calibrate/measuring.h"
 #include "analyzer/cli/try_run.h"
 #include "analyzer/whatif/contend_table.h"

@@ -79,7 +79,7 @@ int PrintPage(absl::string_view command, const std::string& path, absl::string_v
   if (const absl::Status status = WriteOutputFile(path, page, OutputKind::kBytes); !status.ok()) {
     return Fail(command, status);
   }
-  const std::string size = HumanCell(static_cast<int64_t>(page.size()), "bytes");
+  const std::string size = HumanCell(std::ssize(page), "bytes");
   return PrintOutput(absl::StrCat(path, ": ", size, "; a browser opens it.\n"));
 }
 

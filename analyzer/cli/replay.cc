@@ -2,8 +2,6 @@
 // `dlhook try` decides. Children compute, each a Python with the run's framework (whatif/replay.py), one for each environment.
 #include "analyzer/whatif/replay.h"
 
-#include <sys/stat.h>
-
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -56,9 +54,8 @@ absl::StatusOr<ReplaySettings> ReadReplaySettings(const Args& args) {
   }
   if (const size_t most = AllowedProcessors().size(); settings.threads > std::max<size_t>(most, 1))
     return absl::InvalidArgumentError(absl::StrCat("--threads: this process may use ", most, " processors"));
-  const absl::StatusOr<TryFlags> flags = ReadTryFlags(args, kStandardReplayBudget);
-  if (!flags.ok()) return flags.status();
-  settings.flags = *flags;
+  const absl::Status status = Store(ReadTryFlags(args, kStandardReplayBudget), &settings.flags);
+  if (!status.ok()) return status;
   return settings;
 }
 
@@ -114,18 +111,215 @@ class Replaying {
  public:
   explicit Replaying(const ReplaySettings& settings) : settings_(settings), progress_(settings.path) {}
 
-  absl::Status Prepare();
-  int Run();
+  absl::Status Prepare() {
+    absl::StatusOr<LoadedRun> run = OpenRun({settings_.path}, kWholeReading, progress_);
+    progress_.Clear();
+    if (!run.ok()) return run.status();
+    for (const absl::Status& status : run->damage) PrintError(status.message());
+    if (run->model.processes.empty()) return absl::InvalidArgumentError("nothing of the run can be read");
+    const TraceModel& model = run->model;
+    const RunAnalysis analysis(&run->model);
+    const StepFacts facts(model, analysis.options());
+    Ground ground = GroundOf(facts);
+    ground.processors = std::max<size_t>(AllowedProcessors().size(), 1);
+    ground.variable = [&facts](const std::string& name) { return facts.Setting(name); };
+    const size_t of_run = ThreadsOf(facts, ground.processors);
+    threads_ = settings_.threads > 0 ? settings_.threads : of_run;
+    run_ = {.unit = facts.StepNoun(), .step_ns = facts.step_ns()};
+    if (threads_ != of_run) run_.apart = absl::StrCat("number of threads: ", of_run, "; here ", threads_);
+    const std::string machines = OtherMachine(facts, ThisProcessorInfo(), ground.processors);
+    if (!machines.empty()) run_.apart = absl::StrCat("machine: ", machines);
+    of_run_ = SettingsOf(model, threads_);
+    const std::vector<Variation> listed = ListedVariations(ground, {}, run_.step_ns);
+    for (ReplayProblem& problem : ReplayProblems(facts, settings_.top, settings_.named)) {
+      Replayed replayed = {std::move(problem)};
+      if (replayed.problem.reason.empty()) replayed.variants = VariantsOf(replayed.problem, ground, threads_, listed);
+      contests_.emplace_back(replayed.variants.size());
+      specs_.push_back(replayed.problem.spec);
+      run_.problems.push_back(std::move(replayed));
+    }
+    ChoosePythons(model);
+    for (const ProcessInfo& process : model.processes) {
+      if (const std::string release = ReleaseOf(process, "PyTorch"); !release.empty()) torch_ = release;
+    }
+    if (!run_.problems.empty()) return absl::OkStatus();
+    return absl::NotFoundError(absl::StrCat("no library call in the steps of the run that is recorded with its size",
+                                            settings_.named.empty() ? "" : " and contains '" + settings_.named + "'"));
+  }
+
+  int Run() {
+    start_ = TryClock::now();
+    RunRounds();
+    return WasAsked() == Asked::kEnd ? kExitBadInput : Print();
+  }
 
  private:
-  void ChoosePythons(const TraceModel& model);
-  absl::StatusOr<Json> Answered(ChildProcess& child, const Json& request);
-  absl::StatusOr<Json> Ask(bool is_numpy, const ReplayVariables& environment, const Json& request);
-  bool Measure(size_t number, ReplayVariant* variant, bool is_cold = false);
-  void AddLog(const Json& log, const ReplayProblem& problem, ReplayVariant* variant);
-  void RunRound(size_t number, bool is_backwards);
-  void RunRounds();
-  int Print();
+  // What is started is told before.
+  void ChoosePythons(const TraceModel& model) {
+    for (const bool is_numpy : {false, true}) {
+      const auto [of_run, reason] = PythonOf(model, is_numpy ? "/numpy" : "/torch/");
+      const bool is_of_run = !of_run.empty() && reason.empty(), is_given = !settings_.python.empty();
+      pythons_[is_numpy] = is_given ? settings_.python : is_of_run ? of_run : "python3";
+      const std::string why = is_given         ? ", as --python says"
+                              : is_of_run      ? ", beside libraries that the run names"
+                              : of_run.empty() ? " of the PATH: the run names none"
+                                               : absl::StrCat(" of the PATH, not the run's ", of_run, ": ", reason);
+      const bool is_used = absl::c_any_of(run_.problems, [&](const Replayed& replayed) {
+        return replayed.problem.reason.empty() && replayed.problem.through_numpy == is_numpy;
+      });
+      if (is_used) PrintError(absl::StrCat("replay: starting ", pythons_[is_numpy], why));
+    }
+  }
+
+  // What else a child writes is left out.
+  absl::StatusOr<Json> Answered(ChildProcess& child, const Json& request) {
+    child.Send(request.dump() + "\n");
+    const auto goes_on = [&] { return WasAsked() != Asked::kEnd && TryClock::now() < End() + kGraceOfMeasurement; };
+    while (true) {
+      const absl::StatusOr<std::string> line = child.ReadLine(goes_on);
+      if (!line.ok()) return line.status();
+      Json answer = Json::parse(*line, nullptr, /*allow_exceptions=*/false);
+      if (answer.is_object()) return answer;
+    }
+  }
+
+  absl::StatusOr<Json> Ask(bool is_numpy, const ReplayVariables& environment, const Json& request) {
+    std::map<std::string, std::string> variables = of_run_;
+    for (const auto& [name, value] : environment) variables[name] = value;
+    const std::string& python = pythons_[is_numpy];
+    const std::string cache = absl::StrCat(std::max<int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE), kLeastCache));
+    std::vector<std::string> words = {"env"};
+    for (const auto& [name, value] : variables) words.push_back(absl::StrCat(name, "=", value));
+    words.insert(words.end(), {python, "-B", "-c", dlhook_replay_py, is_numpy ? "numpy" : "torch", cache});
+    const auto [child, is_new] = children_.try_emplace({is_numpy, environment}, python, words);
+    absl::StatusOr<Json> answer = is_new ? Answered(child->second, specs_) : Json();
+    if (is_new && answer.ok()) {
+      const std::string name = (*answer)["name"];
+      frameworks_.insert(absl::StrCat(name, " (", python, ")"));
+      // "torch 2.13.0+cpu" is of the release 2.13.
+      const bool is_same = absl::StartsWith(absl::StrCat(name.substr(0, name.find('+')), "."), "torch " + torch_ + ".");
+      if (!is_numpy && !torch_.empty() && !is_same)
+        other_release_ = absl::StrCat("The run had torch ", torch_, ": implementations and times may differ.");
+    }
+    if (is_new && absl::IsUnavailable(answer.status())) {
+      answer = absl::UnavailableError(absl::StrCat(python, ": not a Python with ", is_numpy ? "numpy" : "torch", ": ",
+                                                   absl::StripPrefix(answer.status().message(), python + ": "),
+                                                   "; name one with --python"));
+    }
+    if (answer.ok()) answer = Answered(child->second, request);
+    if (!answer.ok()) children_.erase(child);  // the next gets another
+    return answer;
+  }
+
+  // False: it has no result that counts; `failure` says why, unless there was no time or no processor for it.
+  bool Measure(size_t number, ReplayVariant* variant, bool is_cold = false) {
+    if (IsOver()) return false;
+    const ReplayProblem& problem = run_.problems[number].problem;
+    progress_.Show(absl::StrCat(problem.kind, " ", problem.direction, " ", variant->name, " of"));
+    Json request = variant->request;
+    request.update({{"problem", number}, {"cold", is_cold}});
+    const absl::StatusOr<Json> answer = Ask(problem.through_numpy, variant->environment, request);
+    if (absl::IsCancelled(answer.status())) return false;
+    variant->failure = answer.ok() ? answer->value("failure", "") : std::string(answer.status().message());
+    if (!variant->failure.empty()) return false;
+    if (is_cold) {
+      variant->cold_ns = (*answer)["ns"];
+      return true;
+    }
+    ++measured_;
+    const bool is_disturbed = double{(*answer)["queued"]} > kDisturbed;
+    disturbed_ += is_disturbed ? 1 : 0;
+    if (is_disturbed && (variant != &run_.problems[number].base || !variant->ns.empty())) return false;
+    variant->ns.push_back((*answer)["ns"]);
+    AddLog((*answer)["log"], problem, variant);
+    return !is_disturbed;
+  }
+
+  // Conversions in an op as it ran are problems of their own, if they are among those of the run.
+  void AddLog(const Json& log, const ReplayProblem& problem, ReplayVariant* variant) {
+    for (const Json& line : log) {
+      const auto add_to = [&line](ReplayVariant* times) {
+        times->library_ns.push_back(line["ns"]);
+        times->implementation = line["implementation"];
+      };
+      if (line["kind"] == problem.kind) add_to(variant);
+      if (line["kind"] != "reorder" || !variant->name.empty()) continue;
+      Op op = {.kind = line["kind"], .problem = line["problem"]};
+      op.tensors = ParseMemoryDescriptors(std::string(line["tensors"]));
+      for (auto& [other, base, variants] : run_.problems) {
+        if (other.kind == op.kind && other.problem == ProblemLabel(op) && other.formats == FormatsLabel(op))
+          add_to(&base);
+      }
+    }
+  }
+
+  void RunRound(size_t number, bool is_backwards) {
+    auto& [problem, base, variants] = run_.problems[number];
+    std::vector<size_t> open = contests_[number].NextRound(), done;
+    if (is_backwards) absl::c_reverse(open);
+    if (!is_backwards && !Measure(number, &base)) return;
+    for (size_t i : open) {
+      if (Measure(number, &variants[i])) done.push_back(i);
+      if (!variants[i].failure.empty()) contests_[number].Fail(i);
+    }
+    if (is_backwards && !Measure(number, &base)) return;
+    for (size_t i : done) contests_[number].Add(i, base.ns.back(), variants[i].ns.back());
+  }
+
+  // First all of them as they ran.
+  void RunRounds() {
+    for (size_t turn = 0; turn < kMostTurns; ++turn) {
+      for (size_t number = 0; number < run_.problems.size(); ++number) {
+        auto& [problem, base, variants] = run_.problems[number];
+        if (!problem.reason.empty()) continue;
+        if (turn == 0) Measure(number, &base);
+        if (turn == 0 && base.failure.empty()) Measure(number, &base, /*is_cold=*/true);
+        for (size_t round = 0; round < (turn < 2 ? turn : kRoundsAtOnce); ++round) {
+          const bool is_done = contests_[number].NextRound().empty() && base.ns.size() >= kRoundsAtOnce;
+          if (is_done || !base.failure.empty() || IsOver()) break;
+          RunRound(number, round % 2 == 1);
+        }
+      }
+    }
+  }
+
+  int Print() {
+    std::vector<std::string> notes;
+    bool can_be = false;  // there is a result, or there would be with more time
+    for (size_t number = 0; number < run_.problems.size(); ++number) {
+      auto& [problem, base, variants] = run_.problems[number];
+      for (size_t i = 0; i < variants.size(); ++i) {
+        variants[i].outcome = contests_[number].outcome(i);
+        variants[i].speed = contests_[number].speed(i);
+      }
+      can_be |= !base.ns.empty() || (problem.reason.empty() && base.failure.empty());
+      if (base.ns.empty() && base.failure.empty())
+        base.failure = problem.reason.empty() ? "the budget was used up before" : problem.reason;
+      if (!base.implementation.empty() && base.implementation != problem.implementation)
+        notes.push_back(absl::StrCat(problem.kind, " ", problem.direction, " of ", problem.layers, ": alone ",
+                                     base.implementation, " was chosen, in the run ", problem.implementation, "."));
+    }
+    if (!other_release_.empty()) notes.push_back(other_release_);
+    if (measured_ > 0) {
+      notes.push_back(absl::StrFormat(
+          "Computed by %s, threads: %d. Times are without what threads waited for processors; %d of %d measurements do "
+          "not count, because other programs had these. Bounds and outcomes hold for all variants of a problem and all "
+          "rounds together with %.0f %% (sequential t-test of paired rounds); %.0f s.",
+          absl::StrJoin(frameworks_, ", "), threads_, disturbed_, measured_, 100 * (1 - kTryAlpha),
+          std::chrono::duration<double>(TryClock::now() - start_).count()));
+      notes.emplace_back(
+          "Gains are of these calls alone: conversions that a change needs elsewhere, or saves, are not in them.");
+    }
+    std::vector<Table> tables = ReplayTables(run_);
+    tables.front().notes.insert(tables.front().notes.end(), notes.begin(), notes.end());
+    for (Table& table : tables) {
+      if (settings_.flags.renderer->name == "text") LimitRows(kTextLimit, &table);
+    }
+    progress_.Clear();
+    if (!can_be) PrintError("replay: nothing could be replayed; the table says why");
+    const int code = PrintTables(settings_.flags, std::move(tables));
+    return can_be ? code : kExitBadInput;
+  }
 
   TryClock::time_point End() const { return start_ + settings_.flags.budget; }
   bool IsOver() const { return TryClock::now() >= End() || WasAsked() != Asked::kNothing; }
@@ -145,215 +339,6 @@ class Replaying {
   std::string other_release_;            // a note: what the run had
   size_t measured_ = 0, disturbed_ = 0;  // measurements
 };
-
-absl::Status Replaying::Prepare() {
-  absl::StatusOr<LoadedRun> run = OpenRun({settings_.path}, kWholeReading, progress_);
-  progress_.Clear();
-  if (!run.ok()) return run.status();
-  for (const absl::Status& status : run->damage) PrintError(status.message());
-  if (run->model.processes.empty()) return absl::InvalidArgumentError("nothing of the run can be read");
-  const TraceModel& model = run->model;
-  const RunAnalysis analysis(&run->model);
-  const StepFacts facts(model, analysis.options());
-  Ground ground = GroundOf(facts);
-  ground.processors = std::max<size_t>(AllowedProcessors().size(), 1);
-  ground.variable = [&facts](const std::string& name) { return facts.Setting(name); };
-  const size_t of_run = ThreadsOf(facts, ground.processors);
-  threads_ = settings_.threads > 0 ? settings_.threads : of_run;
-  run_ = {.unit = facts.StepNoun(), .step_ns = facts.step_ns()};
-  if (threads_ != of_run) run_.apart = absl::StrCat("number of threads: ", of_run, "; here ", threads_);
-  const std::string machines = OtherMachine(facts, ThisProcessorInfo(), ground.processors);
-  if (!machines.empty()) run_.apart = absl::StrCat("machine: ", machines);
-  of_run_ = SettingsOf(model, threads_);
-  const std::vector<Variation> listed = ListedVariations(ground, {}, run_.step_ns);
-  for (ReplayProblem& problem : ReplayProblems(facts, settings_.top, settings_.named)) {
-    Replayed replayed = {std::move(problem)};
-    if (replayed.problem.reason.empty()) replayed.variants = VariantsOf(replayed.problem, ground, threads_, listed);
-    contests_.emplace_back(replayed.variants.size());
-    specs_.push_back(replayed.problem.spec);
-    run_.problems.push_back(std::move(replayed));
-  }
-  ChoosePythons(model);
-  for (const ProcessInfo& process : model.processes) {
-    if (const std::string release = ReleaseOf(process, "PyTorch"); !release.empty()) torch_ = release;
-  }
-  if (!run_.problems.empty()) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("no library call in the steps of the run that is recorded with its size",
-                                          settings_.named.empty() ? "" : " and contains '" + settings_.named + "'"));
-}
-
-// What is started is told before.
-void Replaying::ChoosePythons(const TraceModel& model) {
-  for (const bool is_numpy : {false, true}) {
-    const auto [of_run, reason] = PythonOf(model, is_numpy ? "/numpy" : "/torch/");
-    const bool is_of_run = !of_run.empty() && reason.empty(), is_given = !settings_.python.empty();
-    pythons_[is_numpy] = is_given ? settings_.python : is_of_run ? of_run : "python3";
-    const std::string why = is_given         ? ", as --python says"
-                            : is_of_run      ? ", beside libraries that the run names"
-                            : of_run.empty() ? " of the PATH: the run names none"
-                                             : absl::StrCat(" of the PATH, not the run's ", of_run, ": ", reason);
-    const bool is_used = absl::c_any_of(run_.problems, [&](const Replayed& replayed) {
-      return replayed.problem.reason.empty() && replayed.problem.through_numpy == is_numpy;
-    });
-    if (is_used) PrintError(absl::StrCat("replay: starting ", pythons_[is_numpy], why));
-  }
-}
-
-// What else a child writes is left out.
-absl::StatusOr<Json> Replaying::Answered(ChildProcess& child, const Json& request) {
-  child.Send(request.dump() + "\n");
-  const auto goes_on = [&] { return WasAsked() != Asked::kEnd && TryClock::now() < End() + kGraceOfMeasurement; };
-  while (true) {
-    const absl::StatusOr<std::string> line = child.ReadLine(goes_on);
-    if (!line.ok()) return line.status();
-    Json answer = Json::parse(*line, nullptr, /*allow_exceptions=*/false);
-    if (answer.is_object()) return answer;
-  }
-}
-
-absl::StatusOr<Json> Replaying::Ask(bool is_numpy, const ReplayVariables& environment, const Json& request) {
-  std::map<std::string, std::string> variables = of_run_;
-  for (const auto& [name, value] : environment) variables[name] = value;
-  const std::string& python = pythons_[is_numpy];
-  const std::string cache = absl::StrCat(std::max<int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE), kLeastCache));
-  std::vector<std::string> words = {"env"};
-  for (const auto& [name, value] : variables) words.push_back(absl::StrCat(name, "=", value));
-  words.insert(words.end(), {python, "-B", "-c", dlhook_replay_py, is_numpy ? "numpy" : "torch", cache});
-  const auto [child, is_new] = children_.try_emplace({is_numpy, environment}, python, words);
-  absl::StatusOr<Json> answer = is_new ? Answered(child->second, specs_) : Json();
-  if (is_new && answer.ok()) {
-    const std::string name = (*answer)["name"];
-    frameworks_.insert(absl::StrCat(name, " (", python, ")"));
-    // "torch 2.13.0+cpu" is of the release 2.13.
-    const bool is_same = absl::StartsWith(absl::StrCat(name.substr(0, name.find('+')), "."), "torch " + torch_ + ".");
-    if (!is_numpy && !torch_.empty() && !is_same)
-      other_release_ = absl::StrCat("The run had torch ", torch_, ": implementations and times may differ.");
-  }
-  if (is_new && absl::IsUnavailable(answer.status())) {
-    answer = absl::UnavailableError(absl::StrCat(python, ": not a Python with ", is_numpy ? "numpy" : "torch", ": ",
-                                                 absl::StripPrefix(answer.status().message(), python + ": "),
-                                                 "; name one with --python"));
-  }
-  if (answer.ok()) answer = Answered(child->second, request);
-  if (!answer.ok()) children_.erase(child);  // the next gets another
-  return answer;
-}
-
-// False: it has no result that counts; `failure` says why, unless there was no time or no processor for it.
-bool Replaying::Measure(size_t number, ReplayVariant* variant, bool is_cold) {
-  if (IsOver()) return false;
-  const ReplayProblem& problem = run_.problems[number].problem;
-  progress_.Show(absl::StrCat(problem.kind, " ", problem.direction, " ", variant->name, " of"));
-  Json request = variant->request;
-  request.update({{"problem", number}, {"cold", is_cold}});
-  const absl::StatusOr<Json> answer = Ask(problem.through_numpy, variant->environment, request);
-  if (absl::IsCancelled(answer.status())) return false;
-  variant->failure = answer.ok() ? answer->value("failure", "") : std::string(answer.status().message());
-  if (!variant->failure.empty()) return false;
-  if (is_cold) {
-    variant->cold_ns = (*answer)["ns"];
-    return true;
-  }
-  ++measured_;
-  const bool is_disturbed = double{(*answer)["queued"]} > kDisturbed;
-  disturbed_ += is_disturbed ? 1 : 0;
-  if (is_disturbed && (variant != &run_.problems[number].base || !variant->ns.empty())) return false;
-  variant->ns.push_back((*answer)["ns"]);
-  AddLog((*answer)["log"], problem, variant);
-  return !is_disturbed;
-}
-
-// Conversions in an op as it ran are problems of their own, if they are among those of the run.
-void Replaying::AddLog(const Json& log, const ReplayProblem& problem, ReplayVariant* variant) {
-  for (const Json& line : log) {
-    const auto add_to = [&line](ReplayVariant* times) {
-      times->library_ns.push_back(line["ns"]);
-      times->implementation = line["implementation"];
-    };
-    if (line["kind"] == problem.kind) add_to(variant);
-    if (line["kind"] != "reorder" || !variant->name.empty()) continue;
-    Op op = {.kind = line["kind"], .problem = line["problem"]};
-    op.tensors = ParseMemoryDescriptors(std::string(line["tensors"]));
-    for (auto& [other, base, variants] : run_.problems) {
-      if (other.kind == op.kind && other.problem == ProblemLabel(op) && other.formats == FormatsLabel(op))
-        add_to(&base);
-    }
-  }
-}
-
-void Replaying::RunRound(size_t number, bool is_backwards) {
-  auto& [problem, base, variants] = run_.problems[number];
-  std::vector<size_t> open = contests_[number].NextRound(), done;
-  if (is_backwards) absl::c_reverse(open);
-  if (!is_backwards && !Measure(number, &base)) return;
-  for (size_t i : open) {
-    if (Measure(number, &variants[i])) done.push_back(i);
-    if (!variants[i].failure.empty()) contests_[number].Fail(i);
-  }
-  if (is_backwards && !Measure(number, &base)) return;
-  for (size_t i : done) contests_[number].Add(i, base.ns.back(), variants[i].ns.back());
-}
-
-// First all of them as they ran.
-void Replaying::RunRounds() {
-  for (size_t turn = 0; turn < kMostTurns; ++turn) {
-    for (size_t number = 0; number < run_.problems.size(); ++number) {
-      auto& [problem, base, variants] = run_.problems[number];
-      if (!problem.reason.empty()) continue;
-      if (turn == 0) Measure(number, &base);
-      if (turn == 0 && base.failure.empty()) Measure(number, &base, /*is_cold=*/true);
-      for (size_t round = 0; round < (turn < 2 ? turn : kRoundsAtOnce); ++round) {
-        const bool is_done = contests_[number].NextRound().empty() && base.ns.size() >= kRoundsAtOnce;
-        if (is_done || !base.failure.empty() || IsOver()) break;
-        RunRound(number, round % 2 == 1);
-      }
-    }
-  }
-}
-
-int Replaying::Print() {
-  std::vector<std::string> notes;
-  bool can_be = false;  // there is a result, or there would be with more time
-  for (size_t number = 0; number < run_.problems.size(); ++number) {
-    auto& [problem, base, variants] = run_.problems[number];
-    for (size_t i = 0; i < variants.size(); ++i) {
-      variants[i].outcome = contests_[number].outcome(i);
-      variants[i].speed = contests_[number].speed(i);
-    }
-    can_be |= !base.ns.empty() || (problem.reason.empty() && base.failure.empty());
-    if (base.ns.empty() && base.failure.empty())
-      base.failure = problem.reason.empty() ? "the budget was used up before" : problem.reason;
-    if (!base.implementation.empty() && base.implementation != problem.implementation)
-      notes.push_back(absl::StrCat(problem.kind, " ", problem.direction, " of ", problem.layers, ": alone ",
-                                   base.implementation, " was chosen, in the run ", problem.implementation, "."));
-  }
-  if (!other_release_.empty()) notes.push_back(other_release_);
-  if (measured_ > 0) {
-    notes.push_back(absl::StrFormat(
-        "Computed by %s, threads: %d. Times are without what threads waited for processors; %d of %d measurements do "
-        "not count, because other programs had these. Bounds and outcomes hold for all variants of a problem and all "
-        "rounds together with %.0f %% (sequential t-test of paired rounds); %.0f s.",
-        absl::StrJoin(frameworks_, ", "), threads_, disturbed_, measured_, 100 * (1 - kTryAlpha),
-        std::chrono::duration<double>(TryClock::now() - start_).count()));
-    notes.emplace_back(
-        "Gains are of these calls alone: conversions that a change needs elsewhere, or saves, are not in them.");
-  }
-  std::vector<Table> tables = ReplayTables(run_);
-  tables.front().notes.insert(tables.front().notes.end(), notes.begin(), notes.end());
-  for (Table& table : tables) {
-    if (settings_.flags.renderer->name == "text") LimitRows(kTextLimit, &table);
-  }
-  progress_.Clear();
-  if (!can_be) PrintError("replay: nothing could be replayed; the table says why");
-  const int code = PrintTables(settings_.flags, std::move(tables));
-  return can_be ? code : kExitBadInput;
-}
-
-int Replaying::Run() {
-  start_ = TryClock::now();
-  RunRounds();
-  return WasAsked() == Asked::kEnd ? kExitBadInput : Print();
-}
 
 int RunReplay(const Args& args) {
   const absl::StatusOr<ReplaySettings> settings = ReadReplaySettings(args);

@@ -45,7 +45,7 @@ absl::Status SortTables(const std::string& name, std::vector<Table>* tables) {
   std::vector<std::string> known;
   for (Table& table : *tables) {
     for (const Column& column : table.columns) {
-      if (absl::c_find(known, column.name) == known.end()) known.push_back(column.name);
+      if (!absl::c_linear_search(known, column.name)) known.push_back(column.name);
     }
     if (const std::optional<size_t> column = FindColumn(table, name)) {
       SortBy(*column, &table);
@@ -76,8 +76,7 @@ void LeaveOutEmpty(std::vector<Table>* tables) {
     if (table.rows.empty()) empty.push_back(table.name);
   }
   if (empty.empty() || empty.size() == tables->size()) return;
-  tables->erase(std::remove_if(tables->begin(), tables->end(), [](const Table& table) { return table.rows.empty(); }),
-                tables->end());
+  std::erase_if(*tables, [](const Table& table) { return table.rows.empty(); });
   tables->back().notes.push_back(absl::StrCat("Tables without rows: ", absl::StrJoin(empty, ", "), "."));
 }
 
@@ -97,7 +96,7 @@ void SayWhyEmpty(std::vector<Table>* tables) {
     if (!table.rows.empty() || !table.notes.empty()) continue;
     const auto* const why = std::find_if(std::begin(kWhy), std::end(kWhy) - 1, [&](const auto& one) {
       const std::vector<absl::string_view> names = absl::StrSplit(one.first, ' ');
-      return absl::c_find(names, table.name) != names.end();
+      return absl::c_linear_search(names, table.name);
     });
     table.notes.emplace_back(why->second);
   }
@@ -135,21 +134,15 @@ absl::Status CheckRowFlags(const Args& args, const std::vector<std::string>& tab
 absl::StatusOr<ReportOptions> ReportOptionsOf(const Args& args) {
   ReportOptions options;
   options.is_page = args.Has("html");
-  const absl::StatusOr<const Renderer*> renderer = ReadFormatFlag(args);
-  if (!renderer.ok()) return renderer.status();
-  options.renderer = *renderer;
+  absl::Status status = Store(ReadFormatFlag(args), &options.renderer);
+  if (!status.ok()) return status;
   const bool is_text = options.renderer->name == "text" && !options.is_page;
   options.sort_column = args.Last("sort");
   options.calibration = args.Last("calibration");
-  const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
-  if (!color.ok()) return color.status();
-  options.color = *color;
-  const absl::StatusOr<std::optional<size_t>> limit = ReadLimitFlag(args, is_text);
-  if (!limit.ok()) return limit.status();
-  options.limit = *limit;
-  const absl::StatusOr<TableOptions> of_tables = ReadTableFlags(args);
-  if (!of_tables.ok()) return of_tables.status();
-  options.of_tables = *of_tables;
+  status.Update(Store(ReadColorFlag(args, STDOUT_FILENO), &options.color));
+  status.Update(Store(ReadLimitFlag(args, is_text), &options.limit));
+  status.Update(Store(ReadTableFlags(args), &options.of_tables));
+  if (!status.ok()) return status;
   if (!options.sort_column && !options.is_page) options.of_tables.first_rows = options.limit;
   if (const std::optional<std::string> step = args.Last("step")) {
     const auto* const kind = absl::c_find_if(kSteps, [&](const auto& known) { return known.first == *step; });
@@ -159,15 +152,12 @@ absl::StatusOr<ReportOptions> ReportOptionsOf(const Args& args) {
     }
     options.of_tables.layers_of = kind->second;
   }
-  absl::StatusOr<std::vector<std::string>> ignored = ReadIgnored(args);
-  if (!ignored.ok()) return ignored.status();
-  options.ignored_findings = *std::move(ignored);
+  status.Update(Store(ReadIgnored(args), &options.ignored_findings));
   std::vector<std::string> tables = ListOf(args, "table");
-  if (absl::Status status = CheckRowFlags(args, tables); !status.ok()) return status;
+  status.Update(CheckRowFlags(args, tables));
   if (tables.empty() && !options.is_page) tables = TablesMeant(args);
-  const absl::StatusOr<std::vector<const TableKind*>> kinds = FindTables(tables);
-  if (!kinds.ok()) return kinds.status();
-  options.kinds = *kinds;
+  status.Update(Store(FindTables(tables), &options.kinds));
+  if (!status.ok()) return status;
   options.is_answer = tables.empty() && (is_text || (options.renderer->name == "json" && !options.is_page));
   options.asks_for_all = tables.empty() || tables.front() == kAllTables;
   return options;

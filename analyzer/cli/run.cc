@@ -1,6 +1,5 @@
 // `dlhook run`: starts a program with libdlhook.so preloaded, drains its rings from outside, prints the summary.
 #include <signal.h>
-#include <sys/resource.h>
 
 #include <cstdlib>
 

@@ -3,7 +3,6 @@
 #include "analyzer/cli/run_file.h"
 
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -13,7 +12,6 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/ring_file.h"
-#include "analyzer/peaks/calibration.h"
 #include "preload/format/folders.h"
 #include "preload/format/identity.h"
 

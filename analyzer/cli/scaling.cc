@@ -1,7 +1,6 @@
 // Several runs -> a row each -> one table -> renderer -> stdout.
 #include "analyzer/diff/scaling.h"
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/tables.h"

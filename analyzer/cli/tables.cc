@@ -1,4 +1,3 @@
-// Opening runs and making tables.
 #include "analyzer/cli/tables.h"
 
 #include <filesystem>
@@ -6,12 +5,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "analyzer/cli/command.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/findings/findings_table.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/io/ring_file.h"
-#include "analyzer/io/run_folder.h"
 #include "analyzer/model/beside.h"
 #include "analyzer/symbols/add_symbols.h"
 
@@ -60,12 +57,12 @@ absl::Status ReadBy(const Args& args, TableOptions* options) {
     return absl::InvalidArgumentError(absl::StrCat("--by expects ", kExpectedBy, ", found '", *by, "'"));
   }
   const std::vector<std::string> tables = ListOf(args, "table");
-  const bool wants_hotspots = absl::c_find(tables, "hotspots") != tables.end();
+  const bool wants_hotspots = absl::c_linear_search(tables, "hotspots");
   if (wants_hotspots && !is_of_hotspots) {
     return absl::InvalidArgumentError(
         absl::StrCat("--by of the table hotspots expects function, library, line or layer, found '", *by, "'"));
   }
-  if (absl::c_find(tables, "threads") != tables.end() && !is_of_threads) {
+  if (absl::c_linear_search(tables, "threads") && !is_of_threads) {
     return absl::InvalidArgumentError(
         absl::StrCat("--by of the table threads expects thread, function, line or stack, found '", *by, "'"));
   }
@@ -94,7 +91,7 @@ absl::Status CheckRule(const std::string& ignored) {
   std::vector<std::string> known;
   for (const Rule& rule : Rules()) known.emplace_back(rule.id);
   const std::string rule(RuleOfIgnored(ignored));
-  if (absl::c_find(known, rule) != known.end()) return absl::OkStatus();
+  if (absl::c_linear_search(known, rule)) return absl::OkStatus();
   return UnknownName("rule", rule, known);
 }
 
@@ -176,7 +173,7 @@ absl::StatusOr<std::vector<const TableKind*>> FindTables(const std::vector<std::
     if (name == kAllTables) return FindTables({});
     const absl::StatusOr<const TableKind*> kind = FindNamed(ReportTables(), "table", name);
     if (!kind.ok()) return kind.status();
-    if (absl::c_find(kinds, *kind) == kinds.end()) kinds.push_back(*kind);
+    if (!absl::c_linear_search(kinds, *kind)) kinds.push_back(*kind);
   }
   if (names.empty()) {
     for (const TableKind& kind : ReportTables()) kinds.push_back(&kind);
@@ -250,7 +247,7 @@ absl::StatusOr<TableOptions> ReadTableFlags(const Args& args) {
 absl::Status CheckFunctions(const TraceModel& model, const std::vector<std::string>& functions) {
   const std::vector<std::string> known = FunctionsAndKinds(model);
   for (const std::string& name : functions) {
-    if (absl::c_find(known, name) == known.end()) return UnknownName("function", name, known);
+    if (!absl::c_linear_search(known, name)) return UnknownName("function", name, known);
   }
   return absl::OkStatus();
 }
@@ -291,7 +288,6 @@ absl::StatusOr<std::vector<Table>> RunAnalysis::MakeTables(const std::vector<con
   return tables;
 }
 
-// --ignore and --ignore-file.
 std::vector<Flag> IgnoreFlags() {
   return {{"ignore", "RULE[:WHERE]", "leave out findings (of a layer, a line); repeatable"},
           {"ignore-file", "FILE", "file with one of these per line (default: .dlhook-ignore)"}};

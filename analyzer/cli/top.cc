@@ -1,6 +1,5 @@
 // `dlhook top`: the answer about a run that goes on, again and again.
 #include <langinfo.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <clocale>
@@ -256,9 +255,7 @@ int RunTop(const Args& args) {
     return Fail("top", absl::FailedPreconditionError(
                            "needs a terminal whose cursor can be moved; --once prints the screen once"));
   }
-  if (args.has_program() && once) {
-    return Fail("top", "--once shows a run that is being recorded; it starts no program");
-  }
+  if (args.has_program() && once) return Fail("top", "--once shows a run that is being recorded; it starts no program");
   if (!args.has_program() && args.operands().size() > 1) {
     return Fail("top", absl::StrCat("expected one run, found '", args.operands()[1],
                                     "' too; before the words of a program comes --"));

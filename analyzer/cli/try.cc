@@ -46,10 +46,9 @@ absl::Status ReadVariations(const Args& args, TrySettings* settings) {
 absl::StatusOr<TrySettings> ReadTrySettings(const Args& args) {
   TrySettings settings;
   settings.run.words = args.operands();
-  const absl::StatusOr<TryFlags> flags = ReadTryFlags(args, kStandardBudget);
-  if (!flags.ok()) return flags.status();
-  settings.flags = *flags;
-  if (absl::Status status = ReadVariations(args, &settings); !status.ok()) return status;
+  absl::Status status = Store(ReadTryFlags(args, kStandardBudget), &settings.flags);
+  if (status.ok()) status = ReadVariations(args, &settings);
+  if (!status.ok()) return status;
   return settings;
 }
 
@@ -64,17 +63,155 @@ class Tryout {
  public:
   explicit Tryout(const TrySettings& settings) : settings_(settings), session_("try", settings.run, settings.flags) {}
 
-  int Run();
+  int Run() {
+    absl::StatusOr<TryRun> first = session_.First();
+    if (WasAsked() == Asked::kEnd) return kExitBadInput;
+    session_.progress().Clear();
+    if (!first.ok()) return Fail("try", first.status());
+    base_.last = *std::move(first);
+    base_.losses = LossesIn(base_.last.output);
+    ChooseVariations();
+    RunRounds();
+    if (WasAsked() == Asked::kEnd) return kExitBadInput;
+    Finish();
+    return Print();
+  }
 
  private:
-  void ChooseVariations();
-  void RunRounds();
-  bool RunRound(const std::vector<size_t>& open, bool is_backwards);
-  bool RunEntry(Entry* entry, const char* what);
-  std::pair<double, double> Compared(const TryRun& base, const TryRun& other, const Variation& variation) const;
-  void Finish();
-  void Describe(Entry* entry, Outcome outcome);
-  int Print();
+  void ChooseVariations() {
+    std::vector<Variation> variations = settings_.given;
+    absl::StatusOr<LoadedRun> run = settings_.tries_list ? LoadRun(base_.last.run) : absl::NotFoundError("");
+    if (run.ok()) {
+      const RunAnalysis analysis(&run->model);
+      const StepFacts facts(run->model, analysis.options());
+      Ground ground = GroundOf(facts);
+      ground.variable = [](const std::string& name) {
+        const char* const value = getenv(name.c_str());
+        return std::string(value == nullptr ? "" : value);
+      };
+      for (Variation& listed : ListedVariations(ground, FindAll(facts), facts.step_ns())) {
+        const bool is_given =
+            absl::c_any_of(variations, [&](const Variation& given) { return given.name == listed.name; });
+        if (!is_given) variations.push_back(std::move(listed));
+      }
+    }
+    for (Variation& variation : variations) {
+      entries_.emplace_back();
+      entries_.back().tried = {.name = variation.name,
+                               .changes_numerics = variation.changes_numerics,
+                               .promise = variation.promise,
+                               .command = CommandLine(variation, settings_.run.words)};
+      entries_.back().variation = std::move(variation);
+    }
+    contest_.emplace(entries_.size());
+  }
+
+  // What slows the machine down more and more falls out where the order turns around.
+  void RunRounds() {
+    bool is_backwards = false;
+    for (std::vector<size_t> open; !(open = contest_->NextRound()).empty(); is_backwards = !is_backwards) {
+      if (!RunRound(open, is_backwards) || session_.is_out_of_time() || WasAsked() != Asked::kNothing) break;
+    }
+  }
+
+  bool RunRound(const std::vector<size_t>& open, bool is_backwards) {
+    std::vector<Entry*> order = {&base_};
+    for (size_t i : open) order.push_back(&entries_[i]);
+    if (is_backwards) absl::c_reverse(order);
+    std::vector<Entry*> done;
+    for (Entry* entry : order) {
+      if (RunEntry(entry, entry == &base_ ? "as it is" : entry->tried.name.c_str())) {
+        done.push_back(entry);
+      } else if (entry == &base_ || entry->tried.failure.empty()) {
+        break;
+      } else {
+        contest_->Fail(static_cast<size_t>(entry - entries_.data()));
+      }
+    }
+    if (!absl::c_linear_search(done, &base_)) return false;
+    for (Entry* entry : done) {
+      const auto [base_ns, ns] = Compared(base_.last, entry->last, entry->variation);
+      entry->tried.times_ns.push_back(ns);
+      if (entry != &base_) contest_->Add(static_cast<size_t>(entry - entries_.data()), base_ns, ns);
+    }
+    return true;
+  }
+
+  // False: there is no time for it, or it can't be compared.
+  bool RunEntry(Entry* entry, const char* what) {
+    const std::string old = entry->last.run;
+    std::optional<TryRun> run = session_.Next(entry->variation, what);
+    if (!run) return false;
+    std::error_code error;
+    if (!old.empty()) fs::remove_all(old, error);
+    entry->last = *std::move(run);
+    Tried& tried = entry->tried;
+    tried.failure = entry->last.failure;
+    if (!tried.failure.empty()) return false;
+    is_by_own_time_ &= entry->last.time.states.has_value();
+    tried.peak_bytes = std::max(tried.peak_bytes, entry->last.peak_bytes);
+    const std::vector<double> losses = LossesIn(entry->last.output);
+    if (!entry->losses) entry->losses = losses;
+    if (entry == &base_) {
+      const LossChange change = CompareLosses(*base_.losses, losses);
+      if (change.first > 0 && change.most >= own_losses_.most) own_losses_ = change;
+    }
+    return true;
+  }
+
+  // What both are compared by, in the same way.
+  std::pair<double, double> Compared(const TryRun& base, const TryRun& other, const Variation& variation) const {
+    std::pair<double, double> times = {base.time.wall_ns, other.time.wall_ns};
+    if (base.time.states && other.time.states) times = {*base.time.own_ns(), *other.time.own_ns()};
+    if (variation.changes_batch && base.time.samples > 0 && other.time.samples > 0) {
+      times.first /= base.time.samples;
+      times.second /= other.time.samples;
+    }
+    return times;
+  }
+
+  void Finish() {
+    size_t moved = 0;
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      Describe(&entries_[i], contest_->outcome(i));
+      entries_[i].tried.speed = contest_->speed(i);
+      const Outcome outcome = entries_[i].tried.outcome;
+      if ((outcome != Outcome::kFaster && outcome != Outcome::kSlower) || ++moved > kMostMoved) continue;
+      session_.progress().Show("comparing runs of");
+      const absl::StatusOr<RunsDiff> diff = DiffFolders({base_.last.run}, {entries_[i].last.run});
+      if (!diff.ok()) continue;
+      absl::string_view sentence = diff->tables.front().title;
+      entries_[i].tried.moved = absl::StrCat(absl::ConsumePrefix(&sentence, "NEW is ") ? "it is " : "", sentence);
+    }
+  }
+
+  void Describe(Entry* entry, Outcome outcome) {
+    Tried& tried = entry->tried;
+    tried.outcome = outcome;
+    if (base_.losses && entry->losses)
+      tried.losses = LossSentence(CompareLosses(*base_.losses, *entry->losses), own_losses_);
+  }
+
+  int Print() {
+    TriedProgram program = {.unit = session_.unit(), .base = base_.tried};
+    program.base.name = "none";
+    for (const Entry& entry : entries_) program.variations.push_back(entry.tried);
+    std::vector<Table> tables = TryTables(program);
+    std::vector<std::string>& notes = tables.front().notes;
+    notes.push_back(absl::StrCat(
+        is_by_own_time_
+            ? "Times are those in which the thread with the steps ran or was blocked, without waiting for a processor "
+              "that other programs had"
+            : "Times are wall time, with what other programs took: the thread's states were not seen in all runs",
+        session_.is_by_step() ? ", in a mean steady step." : ", of the whole run."));
+    notes.push_back(
+        absl::StrFormat("Intervals and outcomes hold for all variations and rounds together with %.0f %% (sequential "
+                        "t-test of paired rounds); %s.",
+                        100 * (1 - kTryAlpha), session_.RunsText()));
+    for (const std::string& note : session_.Notes()) notes.push_back(note);
+    session_.progress().Clear();
+    return PrintTables(settings_.flags, std::move(tables));
+  }
 
   const TrySettings& settings_;
   TrySession session_;
@@ -84,155 +221,6 @@ class Tryout {
   bool is_by_own_time_ = true;
   LossChange own_losses_;
 };
-
-void Tryout::ChooseVariations() {
-  std::vector<Variation> variations = settings_.given;
-  absl::StatusOr<LoadedRun> run = settings_.tries_list ? LoadRun(base_.last.run) : absl::NotFoundError("");
-  if (run.ok()) {
-    const RunAnalysis analysis(&run->model);
-    const StepFacts facts(run->model, analysis.options());
-    Ground ground = GroundOf(facts);
-    ground.variable = [](const std::string& name) {
-      const char* const value = getenv(name.c_str());
-      return std::string(value == nullptr ? "" : value);
-    };
-    for (Variation& listed : ListedVariations(ground, FindAll(facts), facts.step_ns())) {
-      const bool is_given =
-          absl::c_any_of(variations, [&](const Variation& given) { return given.name == listed.name; });
-      if (!is_given) variations.push_back(std::move(listed));
-    }
-  }
-  for (Variation& variation : variations) {
-    entries_.emplace_back();
-    entries_.back().tried = {.name = variation.name,
-                             .changes_numerics = variation.changes_numerics,
-                             .promise = variation.promise,
-                             .command = CommandLine(variation, settings_.run.words)};
-    entries_.back().variation = std::move(variation);
-  }
-  contest_.emplace(entries_.size());
-}
-
-// What both are compared by, in the same way.
-std::pair<double, double> Tryout::Compared(const TryRun& base, const TryRun& other, const Variation& variation) const {
-  std::pair<double, double> times = {base.time.wall_ns, other.time.wall_ns};
-  if (base.time.states && other.time.states) times = {*base.time.own_ns(), *other.time.own_ns()};
-  if (variation.changes_batch && base.time.samples > 0 && other.time.samples > 0) {
-    times.first /= base.time.samples;
-    times.second /= other.time.samples;
-  }
-  return times;
-}
-
-// False: there is no time for it, or it can't be compared.
-bool Tryout::RunEntry(Entry* entry, const char* what) {
-  const std::string old = entry->last.run;
-  std::optional<TryRun> run = session_.Next(entry->variation, what);
-  if (!run) return false;
-  std::error_code error;
-  if (!old.empty()) fs::remove_all(old, error);
-  entry->last = *std::move(run);
-  Tried& tried = entry->tried;
-  tried.failure = entry->last.failure;
-  if (!tried.failure.empty()) return false;
-  is_by_own_time_ &= entry->last.time.states.has_value();
-  tried.peak_bytes = std::max(tried.peak_bytes, entry->last.peak_bytes);
-  const std::vector<double> losses = LossesIn(entry->last.output);
-  if (!entry->losses) entry->losses = losses;
-  if (entry == &base_) {
-    const LossChange change = CompareLosses(*base_.losses, losses);
-    if (change.first > 0 && change.most >= own_losses_.most) own_losses_ = change;
-  }
-  return true;
-}
-
-bool Tryout::RunRound(const std::vector<size_t>& open, bool is_backwards) {
-  std::vector<Entry*> order = {&base_};
-  for (size_t i : open) order.push_back(&entries_[i]);
-  if (is_backwards) absl::c_reverse(order);
-  std::vector<Entry*> done;
-  for (Entry* entry : order) {
-    if (RunEntry(entry, entry == &base_ ? "as it is" : entry->tried.name.c_str())) {
-      done.push_back(entry);
-    } else if (entry == &base_ || entry->tried.failure.empty()) {
-      break;
-    } else {
-      contest_->Fail(static_cast<size_t>(entry - entries_.data()));
-    }
-  }
-  if (absl::c_find(done, &base_) == done.end()) return false;
-  for (Entry* entry : done) {
-    const auto [base_ns, ns] = Compared(base_.last, entry->last, entry->variation);
-    entry->tried.times_ns.push_back(ns);
-    if (entry != &base_) contest_->Add(static_cast<size_t>(entry - entries_.data()), base_ns, ns);
-  }
-  return true;
-}
-
-// What slows the machine down more and more falls out where the order turns around.
-void Tryout::RunRounds() {
-  bool is_backwards = false;
-  for (std::vector<size_t> open; !(open = contest_->NextRound()).empty(); is_backwards = !is_backwards) {
-    if (!RunRound(open, is_backwards) || session_.is_out_of_time() || WasAsked() != Asked::kNothing) break;
-  }
-}
-
-void Tryout::Describe(Entry* entry, Outcome outcome) {
-  Tried& tried = entry->tried;
-  tried.outcome = outcome;
-  if (base_.losses && entry->losses)
-    tried.losses = LossSentence(CompareLosses(*base_.losses, *entry->losses), own_losses_);
-}
-
-void Tryout::Finish() {
-  size_t moved = 0;
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    Describe(&entries_[i], contest_->outcome(i));
-    entries_[i].tried.speed = contest_->speed(i);
-    const Outcome outcome = entries_[i].tried.outcome;
-    if ((outcome != Outcome::kFaster && outcome != Outcome::kSlower) || ++moved > kMostMoved) continue;
-    session_.progress().Show("comparing runs of");
-    const absl::StatusOr<RunsDiff> diff = DiffFolders({base_.last.run}, {entries_[i].last.run});
-    if (!diff.ok()) continue;
-    absl::string_view sentence = diff->tables.front().title;
-    entries_[i].tried.moved = absl::StrCat(absl::ConsumePrefix(&sentence, "NEW is ") ? "it is " : "", sentence);
-  }
-}
-
-int Tryout::Print() {
-  TriedProgram program = {.unit = session_.unit(), .base = base_.tried};
-  program.base.name = "none";
-  for (const Entry& entry : entries_) program.variations.push_back(entry.tried);
-  std::vector<Table> tables = TryTables(program);
-  std::vector<std::string>& notes = tables.front().notes;
-  notes.push_back(absl::StrCat(
-      is_by_own_time_
-          ? "Times are those in which the thread with the steps ran or was blocked, without waiting for a processor "
-            "that other programs had"
-          : "Times are wall time, with what other programs took: the thread's states were not seen in all runs",
-      session_.is_by_step() ? ", in a mean steady step." : ", of the whole run."));
-  notes.push_back(
-      absl::StrFormat("Intervals and outcomes hold for all variations and rounds together with %.0f %% (sequential "
-                      "t-test of paired rounds); %s.",
-                      100 * (1 - kTryAlpha), session_.RunsText()));
-  for (const std::string& note : session_.Notes()) notes.push_back(note);
-  session_.progress().Clear();
-  return PrintTables(settings_.flags, std::move(tables));
-}
-
-int Tryout::Run() {
-  absl::StatusOr<TryRun> first = session_.First();
-  if (WasAsked() == Asked::kEnd) return kExitBadInput;
-  session_.progress().Clear();
-  if (!first.ok()) return Fail("try", first.status());
-  base_.last = *std::move(first);
-  base_.losses = LossesIn(base_.last.output);
-  ChooseVariations();
-  RunRounds();
-  if (WasAsked() == Asked::kEnd) return kExitBadInput;
-  Finish();
-  return Print();
-}
 
 int RunTry(const Args& args) {
   absl::StatusOr<TrySettings> settings = ReadTrySettings(args);

@@ -22,7 +22,6 @@
 #include "analyzer/io/left_rings.h"
 #include "analyzer/io/machine_files.h"
 #include "analyzer/io/ring_file.h"
-#include "analyzer/steps/compared_steps.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {
@@ -143,49 +142,6 @@ struct Launched {
   _exit(write(pipe, &status, sizeof status) == sizeof status ? 0 : 1);
 }
 
-// A run in the making.
-class Trying {
- public:
-  Trying(const TryOptions& options, std::optional<StepKind> kind, const TryHooks& hooks, TryRun* run)
-      : options_(options), kind_(kind), hooks_(hooks), run_(*run) {}
-
-  void Start(const Variation& variation, const std::string& workdir);
-  void Watch(TryClock::time_point until);
-  void Stop();
-  void Read();
-
- private:
-  bool IsOver();
-  bool IsEnough(const TryTime& time) const;
-
-  const TryOptions& options_;
-  const std::optional<StepKind> kind_;
-  const TryHooks& hooks_;
-  TryRun& run_;
-  std::string output_;
-  pid_t launcher_ = 0;
-  int pipe_ = -1;
-  Launched launched_;
-};
-
-void Trying::Start(const Variation& variation, const std::string& workdir) {
-  run_.run = MakeNewFolder(absl::StrCat(options_.folder, "/run"));
-  output_ = absl::StrCat(run_.run, ".txt");
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return;
-  launcher_ = fork();
-  if (launcher_ == 0) Launch(options_, variation, run_.run, output_, workdir, hooks_, ends[1]);
-  close(ends[1]);
-  pipe_ = ends[0];
-  if (read(pipe_, &launched_.pid, sizeof launched_.pid) != sizeof launched_.pid) launched_.pid = 0;
-}
-
-bool Trying::IsOver() {
-  if (launcher_ > 0 && waitpid(launcher_, nullptr, WNOHANG) == 0) return false;
-  launcher_ = 0;
-  return true;
-}
-
 struct Looked {
   StepKind kind = StepKind::kUnknown;
   TryTime time;
@@ -250,67 +206,6 @@ std::optional<Looked> LookAt(const std::string& run, std::optional<StepKind> kin
   return looked;
 }
 
-// Steps that are short are many, so that looks from outside tell them apart; long ones are few.
-bool Trying::IsEnough(const TryTime& time) const {
-  const double ns = static_cast<double>(time.steps) * time.wall_ns;
-  return (time.steps >= options_.steps && ns >= kLeastNs) || (time.steps >= kLeastSteps && ns >= kMostNs);
-}
-
-// Where it takes long to see this, it is looked for more seldom: looking takes processor time from the program.
-void Trying::Watch(TryClock::time_point until) {
-  TryClock::time_point next = TryClock::now() + kLookEvery;
-  while (!IsOver()) {
-    NapOfTry();
-    if (hooks_.while_running) hooks_.while_running();
-    const TryClock::time_point now = TryClock::now();
-    if (g_asked_of_try != Asked::kNothing || now >= until) return;
-    if (now < next) continue;
-    const std::optional<Looked> looked = LookAt(run_.run, kind_, false);
-    if (looked && IsEnough(looked->time)) return;
-    next = TryClock::now() + std::max<TryClock::duration>(kLookEvery, 4 * (TryClock::now() - now));
-  }
-}
-
-// Politely, then firmly; a program that has ended by itself may have left others.
-void Trying::Stop() {
-  bool is_in_vain = options_.ends_by != 0;
-  for (int signal : {SIGINT, SIGTERM, SIGKILL}) {
-    if (IsOver()) break;
-    if (g_asked_of_try == Asked::kEnd && signal != SIGKILL) continue;
-    is_in_vain &= signal != options_.ends_by;
-    run_.ended_by = signal;
-    if (launched_.pid > 0) kill(-launched_.pid, signal);
-    const TryClock::time_point end = TryClock::now() + (is_in_vain ? kGraceInVain : milliseconds(kGraceOfSignal));
-    while (!IsOver() && TryClock::now() < end) NapOfTry();
-  }
-  if (hooks_.when_over) hooks_.when_over();
-  EndDescendants(g_asked_of_try == Asked::kEnd ? seconds(0) : kGraceOfChildren);
-  launcher_ = 0;
-}
-
-void Trying::Read() {
-  std::ifstream file(output_);
-  run_.output = (std::ostringstream() << file.rdbuf()).str();
-  const bool has_status =
-      pipe_ >= 0 && read(pipe_, &launched_.wait_status, sizeof launched_.wait_status) == sizeof launched_.wait_status;
-  close(pipe_);
-  run_.ended_itself = run_.ended_by == 0;
-  if (run_.ended_itself && (!has_status || launched_.wait_status != 0)) {
-    const std::string last = LastLine(run_.output);
-    run_.failure = absl::StrCat(
-        has_status ? "it " + FailureOf(launched_.wait_status) : "it can't be started, or its launcher was killed",
-        last.empty() ? "" : ": ", last);
-  }
-  const std::optional<Looked> looked = LookAt(run_.run, kind_, true);
-  if (!looked) {
-    if (run_.failure.empty()) run_.failure = "nothing was recorded of it";
-    return;
-  }
-  run_.kind = looked->kind;
-  run_.time = looked->time;
-  run_.peak_bytes = looked->peak_bytes;
-}
-
 // Empty: it can't be copied.
 std::string CopyOfWorkdir(const std::string& folder) {
   namespace fs = std::filesystem;
@@ -326,6 +221,102 @@ std::string CopyOfWorkdir(const std::string& folder) {
   }
   return copy.string();
 }
+
+// A run in the making.
+class Trying {
+ public:
+  Trying(const TryOptions& options, std::optional<StepKind> kind, const TryHooks& hooks, TryRun* run)
+      : options_(options), kind_(kind), hooks_(hooks), run_(*run) {}
+
+  void Start(const Variation& variation, const std::string& workdir) {
+    run_.run = MakeNewFolder(absl::StrCat(options_.folder, "/run"));
+    output_ = absl::StrCat(run_.run, ".txt");
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return;
+    launcher_ = fork();
+    if (launcher_ == 0) Launch(options_, variation, run_.run, output_, workdir, hooks_, ends[1]);
+    close(ends[1]);
+    pipe_ = ends[0];
+    if (read(pipe_, &launched_.pid, sizeof launched_.pid) != sizeof launched_.pid) launched_.pid = 0;
+  }
+
+  // Where it takes long to see this, it is looked for more seldom: looking takes processor time from the program.
+  void Watch(TryClock::time_point until) {
+    TryClock::time_point next = TryClock::now() + kLookEvery;
+    while (!IsOver()) {
+      NapOfTry();
+      if (hooks_.while_running) hooks_.while_running();
+      const TryClock::time_point now = TryClock::now();
+      if (g_asked_of_try != Asked::kNothing || now >= until) return;
+      if (now < next) continue;
+      const std::optional<Looked> looked = LookAt(run_.run, kind_, false);
+      if (looked && IsEnough(looked->time)) return;
+      next = TryClock::now() + std::max<TryClock::duration>(kLookEvery, 4 * (TryClock::now() - now));
+    }
+  }
+
+  // Politely, then firmly; a program that has ended by itself may have left others.
+  void Stop() {
+    bool is_in_vain = options_.ends_by != 0;
+    for (int signal : {SIGINT, SIGTERM, SIGKILL}) {
+      if (IsOver()) break;
+      if (g_asked_of_try == Asked::kEnd && signal != SIGKILL) continue;
+      is_in_vain &= signal != options_.ends_by;
+      run_.ended_by = signal;
+      if (launched_.pid > 0) kill(-launched_.pid, signal);
+      const TryClock::time_point end = TryClock::now() + (is_in_vain ? kGraceInVain : milliseconds(kGraceOfSignal));
+      while (!IsOver() && TryClock::now() < end) NapOfTry();
+    }
+    if (hooks_.when_over) hooks_.when_over();
+    EndDescendants(g_asked_of_try == Asked::kEnd ? seconds(0) : kGraceOfChildren);
+    launcher_ = 0;
+  }
+
+  void Read() {
+    std::ifstream file(output_);
+    run_.output = (std::ostringstream() << file.rdbuf()).str();
+    const bool has_status =
+        pipe_ >= 0 && read(pipe_, &launched_.wait_status, sizeof launched_.wait_status) == sizeof launched_.wait_status;
+    close(pipe_);
+    run_.ended_itself = run_.ended_by == 0;
+    if (run_.ended_itself && (!has_status || launched_.wait_status != 0)) {
+      const std::string last = LastLine(run_.output);
+      run_.failure = absl::StrCat(
+          has_status ? "it " + FailureOf(launched_.wait_status) : "it can't be started, or its launcher was killed",
+          last.empty() ? "" : ": ", last);
+    }
+    const std::optional<Looked> looked = LookAt(run_.run, kind_, true);
+    if (!looked) {
+      if (run_.failure.empty()) run_.failure = "nothing was recorded of it";
+      return;
+    }
+    run_.kind = looked->kind;
+    run_.time = looked->time;
+    run_.peak_bytes = looked->peak_bytes;
+  }
+
+ private:
+  bool IsOver() {
+    if (launcher_ > 0 && waitpid(launcher_, nullptr, WNOHANG) == 0) return false;
+    launcher_ = 0;
+    return true;
+  }
+
+  // Steps that are short are many, so that looks from outside tell them apart; long ones are few.
+  bool IsEnough(const TryTime& time) const {
+    const double ns = static_cast<double>(time.steps) * time.wall_ns;
+    return (time.steps >= options_.steps && ns >= kLeastNs) || (time.steps >= kLeastSteps && ns >= kMostNs);
+  }
+
+  const TryOptions& options_;
+  const std::optional<StepKind> kind_;
+  const TryHooks& hooks_;
+  TryRun& run_;
+  std::string output_;
+  pid_t launcher_ = 0;
+  int pipe_ = -1;
+  Launched launched_;
+};
 
 }  // namespace
 
@@ -353,12 +344,9 @@ absl::StatusOr<TryFlags> ReadTryFlags(const Args& args, const char* standard_bud
         absl::StrCat("--budget expects a time such as 90s, 10min or 1h, found '", flags.budget_text, "'"));
   }
   flags.budget = absl::ToChronoNanoseconds(budget);
-  const auto renderer = ReadFormatFlag(args);
-  if (!renderer.ok()) return renderer.status();
-  flags.renderer = *renderer;
-  const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
-  if (!color.ok()) return color.status();
-  flags.color = *color;
+  absl::Status status = Store(ReadFormatFlag(args), &flags.renderer);
+  status.Update(Store(ReadColorFlag(args, STDOUT_FILENO), &flags.color));
+  if (!status.ok()) return status;
   return flags;
 }
 

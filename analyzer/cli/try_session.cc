@@ -7,9 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/cli/command.h"
 #include "analyzer/cli/launch.h"
-#include "analyzer/io/byte_source.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline cli {

@@ -76,7 +76,7 @@ absl::Status Check(const Setting& setting) {
   }
   for (absl::string_view word : absl::StrSplit(setting.value, ',')) {
     absl::ConsumePrefix(&word, "-");
-    const bool is_known = absl::c_find(known, word) != known.end();
+    const bool is_known = absl::c_linear_search(known, word);
     const std::string nearest = is_known ? "" : NearestName(word, known);
     if (nearest.empty()) continue;
     absl::StrAppend(&complaint, "; did you mean ", nearest, "?");

@@ -26,7 +26,7 @@ std::vector<Key> Largest(const std::map<Key, double>& sums, double change_ns) {
   for (const auto& [key, ns] : sums) {
     if (ns * change_ns > 0) order.emplace_back(-std::abs(ns), key);
   }
-  std::sort(order.begin(), order.end());
+  absl::c_sort(order);
   std::vector<Key> keys;
   for (auto& [ns, key] : order) keys.push_back(std::move(key));
   return keys;
@@ -111,8 +111,8 @@ TimeChange ChangeOf(const Samples& base, const Samples& new_side, double base_fa
 bool AreMostSteps(const MeasuredRun& slower, double slower_factor, const MeasuredRun& faster, double faster_factor) {
   const std::vector<int64_t> durations = slower.steps.Durations();
   const double most_ns = faster_factor * static_cast<double>(QuartilesOf(faster.steps.Durations()).upper);
-  const auto longer = std::count_if(durations.begin(), durations.end(),
-                                    [&](int64_t ns) { return slower_factor * static_cast<double>(ns) > most_ns; });
+  const auto longer =
+      absl::c_count_if(durations, [&](int64_t ns) { return slower_factor * static_cast<double>(ns) > most_ns; });
   return static_cast<double>(longer) >= kMostSteps * static_cast<double>(durations.size());
 }
 
@@ -203,8 +203,8 @@ std::vector<Cause> FindCauses(const CauseInput& input) {
     causes.push_back({kind, sums.ns, what.empty() || !did.empty() ? did : what.front(), WhereText(sums.where, sums.ns),
                       kind == CauseKind::kPython ? LineOfChange(*input.base, *input.new_side, sums.ns) : ""});
   }
-  std::stable_sort(causes.begin(), causes.end(),
-                   [](const Cause& a, const Cause& b) { return std::abs(a.change_ns) > std::abs(b.change_ns); });
+  absl::c_stable_sort(causes,
+                      [](const Cause& a, const Cause& b) { return std::abs(a.change_ns) > std::abs(b.change_ns); });
   return causes;
 }
 
@@ -221,16 +221,15 @@ Table CausesTable(const std::vector<Cause>& causes, const Decision& decision) {
   rows.erase(std::remove_if(rows.begin(), rows.end(), [](const auto& row) { return row.second == 0; }), rows.end());
   using Entry = std::pair<const Cause*, int64_t>;
   const TypedColumns<Entry> columns = {
-      {As(Role::kKey, TextColumn("cause", "Kind of cause, as explained in docs/compare.md.")),
+      {As(Role::kKey, TextColumn("cause")), "Kind of cause, as explained in docs/compare.md.",
        [](const Entry& row) { return Cell(std::string(CauseName(row.first->kind))); }},
-      {Within(Range::kSigned,
-              IntegerColumn("change", "ns", Better::kLower, "Of a step, new minus base; the rows add up to it.")),
-       [](const Entry& row) { return Cell(row.second); }},
-      {Within(Range::kSigned, RealColumn("percent", "%", Better::kLower, "The same as a part of the base's step.")),
+      {Within(Range::kSigned, IntegerColumn("change", "ns", Better::kLower)),
+       "Of a step, new minus base; the rows add up to it.", [](const Entry& row) { return Cell(row.second); }},
+      {Within(Range::kSigned, RealColumn("percent", "%", Better::kLower)), "The same as a part of the base's step.",
        [&](const Entry& row) { return Percent(row.second, std::llround(decision.whole.base_ns)); }},
-      {TextColumn("what", "What differs: of that which changed most."),
+      {TextColumn("what"), "What differs: of that which changed most.",
        [](const Entry& row) { return KnownText(row.first->what); }},
-      {TextColumn("where", "Layers and directions that changed most."),
+      {TextColumn("where"), "Layers and directions that changed most.",
        [](const Entry& row) { return KnownText(row.first->where); }}};
   Table table = NewTable(
       "causes",

@@ -35,7 +35,7 @@ double TotalWeight(const std::vector<WeightedRatio>& ratios) {
 }
 
 double WeightedMedian(std::vector<WeightedRatio> ratios) {
-  std::sort(ratios.begin(), ratios.end(), [](const auto& a, const auto& b) { return a.ratio < b.ratio; });
+  absl::c_sort(ratios, [](const auto& a, const auto& b) { return a.ratio < b.ratio; });
   double below = 0;
   const double half = TotalWeight(ratios) / 2;
   for (const WeightedRatio& ratio : ratios) {
@@ -125,7 +125,7 @@ Pace FindPace(const TableChanges& work) {
   }
   Pace pace;
   if (medians.size() < kLeastActivities) return pace;
-  const auto [least, most] = std::minmax_element(medians.begin(), medians.end());
+  const auto [least, most] = absl::c_minmax_element(medians);
   if (*least > 1) pace.ratio = *least;
   if (*most < 1 && *most > 0) pace.ratio = *most;
   return pace;

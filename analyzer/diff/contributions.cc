@@ -54,7 +54,7 @@ class Clauses {
       if (ns * change_ns > 0 && std::abs(ns) >= kPartOfReason * std::abs(change_ns))
         order.emplace_back(-std::abs(ns), text);
     }
-    std::sort(order.begin(), order.end());
+    absl::c_sort(order);
     std::vector<std::string> texts;
     for (size_t i = 0; i < std::min(order.size(), kMostReasons); ++i) texts.push_back(order[i].second);
     // A framework op takes longer if the call inside it does.
@@ -161,7 +161,7 @@ std::vector<Contribution> FindContributions(const TableChanges& work, const Name
       if (clause == kSameCalls || clause == kSameOps) clause = RatioClause(clause, contribution.time);
     }
   }
-  std::stable_sort(contributions.begin(), contributions.end(), [](const Contribution& a, const Contribution& b) {
+  absl::c_stable_sort(contributions, [](const Contribution& a, const Contribution& b) {
     return std::abs(a.time.change_ns()) > std::abs(b.time.change_ns());
   });
   return contributions;
@@ -173,7 +173,6 @@ std::string WorkRow::Text(const char* column, bool of_base) const {
 }
 
 bool WorkRow::Is(ActivityKind activity) const { return Newest("activity") == ActivityName(activity); }
-
 bool WorkRow::MovesData() const { return Newest("purpose") == kMovesData; }
 
 double WorkRow::Sum(const char* column, bool of_base) const {

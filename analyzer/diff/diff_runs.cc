@@ -44,15 +44,14 @@ class StepChoice {
       for (const AnalyzedRun& run : *side) kinds_.push_back(KindsOfSteps(run.options.analysis->steps()));
     }
     for (StepKind kind : kinds_.front()) {
-      const bool is_common = std::all_of(kinds_.begin(), kinds_.end(), [&](const std::vector<StepKind>& kinds) {
-        return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
-      });
+      const bool is_common = absl::c_all_of(
+          kinds_, [&](const std::vector<StepKind>& kinds) { return absl::c_linear_search(kinds, kind); });
       if (is_common && !common_) common_ = kind;
     }
   }
 
   ComparedSteps Of(const AnalyzedRun& run) const {
-    if (std::any_of(kinds_.begin(), kinds_.end(), [](const auto& kinds) { return kinds.empty(); })) return {};
+    if (absl::c_any_of(kinds_, [](const auto& kinds) { return kinds.empty(); })) return {};
     const std::vector<StepTrack>& tracks = run.options.analysis->steps();
     return ChooseSteps(tracks, common_.value_or(KindsOfSteps(tracks).front()));
   }
@@ -167,8 +166,7 @@ absl::StatusOr<RunsDiff> DiffRuns(const BaseSide<std::vector<AnalyzedRun>>& base
                                   const NewSide<std::vector<AnalyzedRun>>& new_side,
                                   const std::vector<const TableKind*>& kinds, std::vector<OwnFinding> own_findings) {
   std::vector<const TableKind*> all = {&kWork};
-  std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(all),
-               [](const TableKind* kind) { return kind->name != kWork.name; });
+  absl::c_copy_if(kinds, std::back_inserter(all), [](const TableKind* kind) { return kind->name != kWork.name; });
   const StepChoice steps(*base, *new_side);
   const GpuTimes gpu_times = LeastGpuTimes(*base, *new_side);
   absl::StatusOr<Side> before = MeasureSide(*base, steps, gpu_times, all);
@@ -201,8 +199,7 @@ absl::StatusOr<RunsDiff> DiffRuns(const BaseSide<std::vector<AnalyzedRun>>& base
   diff.tables.push_back(DifferencesTable(differences));
   for (TableChanges& table : changes) JudgeRows(own, table);
   for (const TableKind* kind : kinds) {
-    const auto place =
-        std::find_if(all.begin(), all.end(), [&](const TableKind* other) { return other->name == kind->name; });
+    const auto place = absl::c_find_if(all, [&](const TableKind* other) { return other->name == kind->name; });
     diff.tables.push_back(DiffTable(changes[static_cast<size_t>(place - all.begin())]));
   }
   for (Table& table : diff.tables) TakeAwayNonsense(&table);

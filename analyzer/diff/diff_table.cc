@@ -108,7 +108,7 @@ TypedColumns<RowChange> Columns(const TableChanges& changes) {
                    return PerStep(*changes.new_side, change.rows.new_row, i);
                  }});
   }
-  columns.Add({TextColumn("why", "What else differs: implementation, size, name, parts and calls per step."),
+  columns.Add({TextColumn("why"), "What else differs: implementation, size, name, parts and calls per step.",
                [&changes](const RowChange& change) { return KnownText(RowReason(changes, change)); }});
   return columns;
 }
@@ -157,7 +157,7 @@ TypedColumns<MatchedTime> ChangeColumns() {
   return {
       {Within(Range::kSigned, time("change", "New minus base, per step; of the whole run where steps are not known.")),
        [](const MatchedTime& matched) { return Rounded(matched.time.change_ns()); }},
-      {Within(Range::kSigned, RealColumn("percent", "%", Better::kLower, "Change as a part of the base's time.")),
+      {Within(Range::kSigned, RealColumn("percent", "%", Better::kLower)), "Change as a part of the base's time.",
        [](const MatchedTime& matched) {
          return Percent(Rounded(matched.time.change_ns()), Rounded(matched.time.base_ns));
        }},
@@ -171,8 +171,8 @@ TypedColumns<MatchedTime> ChangeColumns() {
        [](const MatchedTime& matched) {
          return matched.time.noise_ns ? Cell(Rounded(*matched.time.noise_ns)) : Cell();
        }},
-      {TextColumn("verdict",
-                  "slower, faster, added or removed: beyond noise; noise: within it; unknown: no spread is known."),
+      {TextColumn("verdict"),
+       "slower, faster, added or removed: beyond noise; noise: within it; unknown: no spread is known.",
        [](const MatchedTime& matched) { return VerdictName(matched.time.finding, matched.match); }},
   };
 }
@@ -189,7 +189,7 @@ std::string SizesChanged(const std::string& base, const std::string& new_side) {
 
 bool SizesScale(const std::string& base, const std::string& new_side, int64_t before, int64_t after) {
   const std::vector<SizeChange> sizes = ChangedSizes(base, new_side);
-  return !sizes.empty() && std::all_of(sizes.begin(), sizes.end(), [&](const SizeChange& size) {
+  return !sizes.empty() && absl::c_all_of(sizes, [&](const SizeChange& size) {
     int64_t from = 0, to = 0;
     return absl::SimpleAtoi(size.from, &from) && absl::SimpleAtoi(size.to, &to) &&
            static_cast<__int128>(from) * after == static_cast<__int128>(to) * before;
@@ -203,7 +203,7 @@ Table DiffTable(const TableChanges& changes) {
   for (const RowChange& row : changes.rows) {
     if (!IsEqual(changes, row)) order.push_back(&row);
   }
-  std::stable_sort(order.begin(), order.end(), [](const RowChange* a, const RowChange* b) {
+  absl::c_stable_sort(order, [](const RowChange* a, const RowChange* b) {
     if (MayHaveChanged(*a) != MayHaveChanged(*b)) return MayHaveChanged(*a);
     return std::abs(a->time.change_ns()) > std::abs(b->time.change_ns());
   });

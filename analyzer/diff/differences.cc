@@ -26,7 +26,6 @@ constexpr double kOftenCompiled = 5;
 constexpr double kOtherRate = 1.5;  // of steps of another kind: factor between their rates
 
 std::string CountText(double count) { return absl::StrFormat("%.3g", count); }
-
 std::string NumberText(int64_t number) { return number == 0 ? "" : absl::StrCat(number); }
 
 class Finder {
@@ -147,7 +146,7 @@ class Finder {
     if (absl::StrContains(layer, ' ')) return layer;  // an op at a line of the program
     for (size_t end = layer.find_first_of(".:"); end != std::string::npos; end = layer.find_first_of(".:", end + 1)) {
       const std::string outer = layer.substr(0, end);
-      const bool has_it = std::any_of(others.begin(), others.end(), [&](const std::string& other) {
+      const bool has_it = absl::c_any_of(others, [&](const std::string& other) {
         return absl::StartsWith(other, outer) && (other.size() == end || other[end] == '.' || other[end] == ':');
       });
       if (!has_it) return outer;
@@ -182,7 +181,7 @@ class Finder {
     }
     std::vector<std::pair<double, Difference>> order;
     for (auto& [key, way] : ways) order.push_back(std::move(way));
-    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    absl::c_stable_sort(order, [](const auto& a, const auto& b) { return a.first > b.first; });
     for (auto& [calls, difference] : order) found_.push_back(std::move(difference));
   }
 
@@ -240,13 +239,13 @@ class Finder {
           {{counts.first <= tolerance_, change},
            {kind, absl::StrCat(prefix, name, suffix), from, to, absl::StrCat(name, " ", Arrow(from, to), suffix)}});
     }
-    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    absl::c_stable_sort(order, [](const auto& a, const auto& b) { return a.first > b.first; });
     for (auto& [change, difference] : order) found_.push_back(std::move(difference));
   }
 
   template <typename Set>
   static int64_t Size(const Set& set) {
-    return static_cast<int64_t>(set.size());
+    return std::ssize(set);
   }
 
   const DifferenceInput &base_, &new_;
@@ -287,8 +286,8 @@ std::vector<Difference> FindDifferences(const BaseSide<DifferenceInput>& base, c
 
 std::string DifferencesText(const std::vector<Difference>& all) {
   std::vector<Difference> differences;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(differences),
-               [](const Difference& difference) { return !difference.IsOfEnvironment(); });
+  absl::c_copy_if(all, std::back_inserter(differences),
+                  [](const Difference& difference) { return !difference.IsOfEnvironment(); });
   std::vector<std::string> kinds;
   size_t told = 0;
   bool is_told = false;  // already reported that the programs do different things
@@ -311,10 +310,10 @@ std::string DifferencesText(const std::vector<Difference>& all) {
 
 Table DifferencesTable(const std::vector<Difference>& differences) {
   const TypedColumns<Difference> columns = {
-      {TextColumn("what", "What differs; counts are per step, or for whole runs if one has no steps."),
+      {TextColumn("what"), "What differs; counts are per step, or for whole runs if one has no steps.",
        &Difference::what},
-      {TextColumn("base", "In the base run."), Known(&Difference::base)},
-      {TextColumn("new", "In the new run."), Known(&Difference::new_side)}};
+      {TextColumn("base"), "In the base run.", Known(&Difference::base)},
+      {TextColumn("new"), "In the new run.", Known(&Difference::new_side)}};
   return NewTable("differences", "How the programs and their machines differ, whatever it costs", columns, differences);
 }
 

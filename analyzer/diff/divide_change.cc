@@ -1,6 +1,5 @@
 // A change divided: see causes.h.
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -180,7 +179,7 @@ class Divider {
       return Add(CauseKind::kCalls, row.change_ns(), CountsText(row), place);
     }
     const auto longest = [](const std::vector<WorkRow>& rows, bool of_base) -> const WorkRow& {
-      return *std::max_element(rows.begin(), rows.end(), [&](const WorkRow& a, const WorkRow& b) {
+      return *absl::c_max_element(rows, [&](const WorkRow& a, const WorkRow& b) {
         const auto rank = [&](const WorkRow& row) {
           const TimeChange& time = row.row().time;
           return std::pair(row.Is(ActivityKind::kCall), of_base ? time.base_ns : time.new_ns);

@@ -101,7 +101,7 @@ class Matcher {
           if (is_of_layer || 2 * differing <= shape.sizes.size()) likely.emplace_back(differing, before[i], after[j]);
         }
       }
-      std::sort(likely.begin(), likely.end());
+      absl::c_sort(likely);
       for (const auto& [differing, base, new_row] : likely) {
         if (!of_base_[base] && !of_new_[new_row]) Pair(base, new_row, Match::kResized);
       }
@@ -116,17 +116,9 @@ class Matcher {
 };
 
 bool IsPart(Role role, KeyParts parts) {
-  switch (role) {
-    case Role::kKey:
-    case Role::kName:
-      return parts != KeyParts::kShape;
-    case Role::kShape:
-      return parts != KeyParts::kWithoutShape;
-    case Role::kChoice:
-      return parts == KeyParts::kAll;
-    default:
-      return false;
-  }
+  if (role == Role::kKey || role == Role::kName) return parts != KeyParts::kShape;
+  if (role == Role::kShape) return parts != KeyParts::kWithoutShape;
+  return role == Role::kChoice && parts == KeyParts::kAll;
 }
 
 // "others (115)" matches "others" with any number.

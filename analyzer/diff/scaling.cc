@@ -34,7 +34,7 @@ void AddDevices(const TraceModel& model, const std::vector<MeasuredTime>& times,
   for (const DeviceWork& work : WorkOfDevices(model, times)) {
     const GpuDevice& device = model.gpu_devices[work.device];
     const MeasuredTime& time = times[device.process];
-    if (std::find(processes.begin(), processes.end(), device.process) == processes.end() || time.time.empty()) continue;
+    if (!absl::c_linear_search(processes, device.process) || time.time.empty()) continue;
     devices.insert(IdentityOf(model, device));
     // Assumes that the part without measurements was like the rest.
     const double step_ns = static_cast<double>(time.duration_ns) / static_cast<double>(time.all_steps);
@@ -48,7 +48,7 @@ void AddDevices(const TraceModel& model, const std::vector<MeasuredTime>& times,
     ++rows;
   }
   run.has_gpu_times = rows > 0;
-  run.devices = rows > 0 ? static_cast<int64_t>(devices.size()) : run.processes;
+  run.devices = rows > 0 ? std::ssize(devices) : run.processes;
   if (rows == 0) return;
   for (double* ns :
        {&run.compute_ns, &run.communication_ns, &run.exposed_communication_ns, &run.exposed_copy_ns, &run.idle_ns})
@@ -59,7 +59,7 @@ class Comparison {
  public:
   Comparison(const std::vector<ScalingRun>& runs, ScalingKind kind)
       : base_(runs.empty() ? ScalingRun() : runs.front()), kind_(kind) {
-    has_batches_ = std::all_of(runs.begin(), runs.end(), [](const ScalingRun& run) { return run.batch > 0; });
+    has_batches_ = absl::c_all_of(runs, [](const ScalingRun& run) { return run.batch > 0; });
   }
 
   // Work per step of this run relative to the base. nullopt: not known.
@@ -105,7 +105,7 @@ class Comparison {
         {run.exposed_communication_ns - share * base_.exposed_communication_ns, "exposed communication"},
         {run.exposed_copy_ns - share * base_.exposed_copy_ns, "copies"},
         {run.idle_ns - share * base_.idle_ns, "idle"}};
-    std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    absl::c_stable_sort(parts, [](const auto& a, const auto& b) { return a.first > b.first; });
     std::string text;
     for (const auto& [ns, name] : parts) {
       if (ns < 0.01 * run.step_ns) continue;
@@ -127,52 +127,48 @@ TypedColumns<ScalingRun> Columns(const Comparison& comparison) {
     return [ns](const ScalingRun& run) { return run.has_gpu_times ? Cell(Rounded(run.*ns)) : Cell(); };
   };
   return {
-      {TextColumn("run", "Its folder or file."), &ScalingRun::name},
-      {IntegerColumn("devices", "", Better::kNeither,
-                     "GPUs used, each counted once; without GPU times: processes with steps."),
-       &ScalingRun::devices},
-      {Detail(IntegerColumn("processes", "", Better::kNeither, "That have steady steps.")), &ScalingRun::processes},
-      {Detail(IntegerColumn("steps", "", Better::kNeither, "Steady steps of all processes; the row is their mean.")),
+      {TextColumn("run"), "Its folder or file.", &ScalingRun::name},
+      {IntegerColumn("devices", "", Better::kNeither),
+       "GPUs used, each counted once; without GPU times: processes with steps.", &ScalingRun::devices},
+      {Detail(IntegerColumn("processes", "", Better::kNeither)), "That have steady steps.", &ScalingRun::processes},
+      {Detail(IntegerColumn("steps", "", Better::kNeither)), "Steady steps of all processes; the row is their mean.",
        &ScalingRun::steps},
-      {IntegerColumn("batch", "", Better::kNeither,
-                     "Samples of a step of all processes together; each is taken to have a batch of its own."),
+      {IntegerColumn("batch", "", Better::kNeither),
+       "Samples of a step of all processes together; each is taken to have a batch of its own.",
        [](const ScalingRun& run) { return run.batch > 0 ? Cell(run.batch) : Cell(); }},
-      {IntegerColumn("step_time", "ns", Better::kLower, "Of a mean steady step."),
+      {IntegerColumn("step_time", "ns", Better::kLower), "Of a mean steady step.",
        [](const ScalingRun& run) { return Rounded(run.step_ns); }},
-      {RealColumn("steps_per_second", "1/s", Better::kHigher, "Steps of one process."),
+      {RealColumn("steps_per_second", "1/s", Better::kHigher), "Steps of one process.",
        [](const ScalingRun& run) { return 1e9 / run.step_ns; }},
-      {RealColumn("samples_per_second", "1/s", Better::kHigher, "Batch over step time."),
+      {RealColumn("samples_per_second", "1/s", Better::kHigher), "Batch over step time.",
        [](const ScalingRun& run) {
          return run.batch > 0 ? Cell(static_cast<double>(run.batch) * (1e9 / run.step_ns)) : Cell();
        }},
-      {RealColumn("speed_up", "", Better::kHigher, "Work per second over that of the first row."),
+      {RealColumn("speed_up", "", Better::kHigher), "Work per second over that of the first row.",
        [&comparison](const ScalingRun& run) { return comparison.SpeedUp(run); }},
-      {Within(Range::kNotNegative, RealColumn("efficiency", "%", Better::kHigher,
-                                              "Speed-up divided by the factor in devices; above 100 where more caches "
-                                              "or less work per device more than compensate.")),
+      {Within(Range::kNotNegative, RealColumn("efficiency", "%", Better::kHigher)),
+       "Speed-up divided by the factor in devices; above 100 where more caches or less work per device more than "
+       "compensate.",
        [&comparison](const ScalingRun& run) { return comparison.Efficiency(run); }},
-      {RealColumn("communication", "%", Better::kLower,
-                  "Part of a step in which kernels of collectives ran; mean over devices."),
-       part(&ScalingRun::communication_ns)},
-      {RealColumn("exposed_communication", "%", Better::kLower,
-                  "Part of a step with communication and no concurrent compute."),
-       part(&ScalingRun::exposed_communication_ns)},
-      {RealColumn("idle", "%", Better::kLower, "Part of a step in which a device was idle."),
+      {RealColumn("communication", "%", Better::kLower),
+       "Part of a step in which kernels of collectives ran; mean over devices.", part(&ScalingRun::communication_ns)},
+      {RealColumn("exposed_communication", "%", Better::kLower),
+       "Part of a step with communication and no concurrent compute.", part(&ScalingRun::exposed_communication_ns)},
+      {RealColumn("idle", "%", Better::kLower), "Part of a step in which a device was idle.",
        part(&ScalingRun::idle_ns)},
-      {IntegerColumn(
-           "lost", "ns", Better::kLower,
-           "How much longer a step takes than the first row's would with the same work per device (never below 0)."),
+      {IntegerColumn("lost", "ns", Better::kLower),
+       "How much longer a step takes than the first row's would with the same work per device (never below 0).",
        [&comparison](const ScalingRun& run) { return comparison.Lost(run); }},
-      {TextColumn("grew",
-                  "What the lost time consists of, largest first; together with what shrank it is the lost time."),
+      {TextColumn("grew"),
+       "What the lost time consists of, largest first; together with what shrank it is the lost time.",
        [&comparison](const ScalingRun& run) { return comparison.Grew(run); }},
-      {Detail(IntegerColumn("compute_time", "ns", Better::kLower, "In a mean step of a device.")),
+      {Detail(IntegerColumn("compute_time", "ns", Better::kLower)), "In a mean step of a device.",
        time(&ScalingRun::compute_ns)},
-      {Detail(IntegerColumn("exposed_communication_time", "ns", Better::kLower, "Likewise.")),
+      {Detail(IntegerColumn("exposed_communication_time", "ns", Better::kLower)), "Likewise.",
        time(&ScalingRun::exposed_communication_ns)},
-      {Detail(IntegerColumn("exposed_copy_time", "ns", Better::kLower, "Likewise: copies while nothing else runs.")),
+      {Detail(IntegerColumn("exposed_copy_time", "ns", Better::kLower)), "Likewise: copies while nothing else runs.",
        time(&ScalingRun::exposed_copy_ns)},
-      {Detail(IntegerColumn("idle_time", "ns", Better::kLower, "Likewise: these four add up to the step.")),
+      {Detail(IntegerColumn("idle_time", "ns", Better::kLower)), "Likewise: these four add up to the step.",
        time(&ScalingRun::idle_ns)},
   };
 }
@@ -182,7 +178,7 @@ std::string KindNote(const std::vector<ScalingRun>& runs, ScalingKind kind) {
   if (kind == ScalingKind::kWeak)
     return "Weak scaling, as requested: a step is the same work for each device in every run.";
   const ScalingRun& base = runs.front();
-  const auto all = [&](auto is) { return std::all_of(runs.begin(), runs.end(), is); };
+  const auto all = [&](auto is) { return absl::c_all_of(runs, is); };
   if (!all([](const ScalingRun& run) { return run.batch > 0; })) {
     return "The batch size of some runs is not known, so neither are speed-up and efficiency: use --kind strong or "
            "--kind weak.";
@@ -204,7 +200,7 @@ absl::StatusOr<ScalingRun> MeasureScaling(const TraceModel& model, const std::ve
   ScalingRun run;
   run.name = model.name;
   run.kind = times[processes.front()].kind;
-  run.processes = static_cast<int64_t>(processes.size());
+  run.processes = std::ssize(processes);
   bool has_batches = true;
   for (const ProcessIndex process : processes) {
     const MeasuredTime& time = times[process];
@@ -224,12 +220,12 @@ Table ScalingTable(std::vector<ScalingRun> runs, ScalingKind kind) {
   Table table = NewTable("scaling", "How the program scales", Columns(comparison), runs);
   if (runs.empty()) return table;
   table.notes.push_back(KindNote(runs, kind));
-  const bool has_times = std::all_of(runs.begin(), runs.end(), [](const ScalingRun& run) { return run.has_gpu_times; });
+  const bool has_times = absl::c_all_of(runs, [](const ScalingRun& run) { return run.has_gpu_times; });
   if (!has_times)
     table.notes.emplace_back(
         "In runs without GPU times, processes are counted as devices, and where the time went is not known.");
   const auto is_other = [&](const ScalingRun& run) { return run.kind != runs.front().kind; };
-  if (std::any_of(runs.begin(), runs.end(), is_other)) {
+  if (absl::c_any_of(runs, is_other)) {
     table.notes.emplace_back(
         "The steps of these runs are not of the same kind (training, inference): they may not be comparable.");
   }

@@ -79,7 +79,7 @@ class Slicer {
   int64_t BetweenSteps(const TraceModel& slice) const {
     Intervals all;
     for (const Intervals& intervals : steps_of_) all.insert(all.end(), intervals.begin(), intervals.end());
-    std::sort(all.begin(), all.end());
+    absl::c_sort(all);
     int64_t between_ns = 0, at_ns = slice.start_ns;
     for (const auto& [start_ns, end_ns] : all) {
       between_ns += std::max<int64_t>(start_ns - at_ns, 0);
@@ -116,23 +116,7 @@ class Slicer {
   }
 
   void CopyWhatAllShare(TraceModel& slice) const {
-    slice.name = model_.name;
-    slice.processes = model_.processes;
-    slice.threads = model_.threads;
-    slice.ops = model_.ops;
-    slice.scope_windows = model_.scope_windows;
-    slice.names = model_.names;
-    slice.roles = model_.roles;
-    slice.python_stacks = model_.python_stacks;
-    slice.native_frames = model_.native_frames;
-    slice.native_symbols = model_.native_symbols;
-    slice.modules = model_.modules;
-    slice.compiled = model_.compiled;
-    slice.gpu_devices = model_.gpu_devices;
-    slice.gpu_kernels = model_.gpu_kernels;
-    slice.gpu_windows = model_.gpu_windows;
-    slice.gpu_clock_error_ns = model_.gpu_clock_error_ns;
-    slice.recording_stops = model_.recording_stops;
+    static_cast<CommonModel&>(slice) = model_;
     slice.start_ns = model_.end_ns;
     slice.end_ns = model_.start_ns;
     for (const Intervals& intervals : steps_of_) {
@@ -143,13 +127,7 @@ class Slicer {
   }
 
   void CutCalls(TraceModel& slice) const {
-    Keep(model_.calls.start_ns, kept_calls_, slice.calls.start_ns);
-    Keep(model_.calls.duration_ns, kept_calls_, slice.calls.duration_ns);
-    Keep(model_.calls.self_ns, kept_calls_, slice.calls.self_ns);
-    Keep(model_.calls.op, kept_calls_, slice.calls.op);
-    Keep(model_.calls.thread, kept_calls_, slice.calls.thread);
-    Keep(model_.calls.parent, kept_calls_, slice.calls.parent);
-    Keep(model_.calls.sequence, kept_calls_, slice.calls.sequence);
+    ForEachOf(kCallColumns, [&](auto column) { Keep(model_.calls.*column, kept_calls_, slice.calls.*column); });
     Keep(model_.calls.scope, kept_calls_, slice.calls.scope);
     Keep(model_.calls.native_stack, kept_calls_, slice.calls.native_stack);
     Renumber(call_number_, slice.calls.parent);
@@ -171,30 +149,16 @@ class Slicer {
   void CutGpuWork(TraceModel& slice) const {
     const GpuActivityColumns& from = model_.gpu;
     GpuActivityColumns& to = slice.gpu;
-    Keep(from.start_ns, kept_gpu_, to.start_ns);
-    Keep(from.end_ns, kept_gpu_, to.end_ns);
+    ForEachOf(kGpuColumns, [&](auto column) { Keep(from.*column, kept_gpu_, to.*column); });
     Keep(from.queued_ns, kept_gpu_, to.queued_ns);
     Keep(from.submitted_ns, kept_gpu_, to.submitted_ns);
-    Keep(from.kind, kept_gpu_, to.kind);
-    Keep(from.source, kept_gpu_, to.source);
-    Keep(from.device, kept_gpu_, to.device);
-    Keep(from.stream, kept_gpu_, to.stream);
-    Keep(from.kernel, kept_gpu_, to.kernel);
-    Keep(from.bytes, kept_gpu_, to.bytes);
-    Keep(from.direction, kept_gpu_, to.direction);
-    Keep(from.host_memory, kept_gpu_, to.host_memory);
-    Keep(from.graph, kept_gpu_, to.graph);
-    Keep(from.launch_call, kept_gpu_, to.launch_call);
-    Keep(from.call, kept_gpu_, to.call);
-    Keep(from.thread, kept_gpu_, to.thread);
-    Keep(from.requested_ns, kept_gpu_, to.requested_ns);
     Keep(from.scope, kept_gpu_, to.scope);
     Renumber(call_number_, to.launch_call);
     Renumber(call_number_, to.call);
     Renumber(scope_number_, to.scope);
     for (const auto& [start_ns, end_ns] : model_.gpu_overhead) {
       const auto is_in = [&](const Intervals& intervals) { return Overlaps(intervals, start_ns, end_ns); };
-      if (std::any_of(steps_of_.begin(), steps_of_.end(), is_in)) slice.gpu_overhead.emplace_back(start_ns, end_ns);
+      if (absl::c_any_of(steps_of_, is_in)) slice.gpu_overhead.emplace_back(start_ns, end_ns);
     }
   }
 
@@ -208,14 +172,14 @@ using Values = std::vector<uint64_t>;  // of the counters, then enabled and runn
 
 Values ReadingAt(const CounterSeries& series, size_t reading) {
   const auto first = series.value.begin() + static_cast<int64_t>(reading * series.names.size());
-  Values values(first, first + static_cast<int64_t>(series.names.size()));
+  Values values(first, first + std::ssize(series.names));
   if (!series.running_ns.empty()) values.insert(values.end(), {series.enabled_ns[reading], series.running_ns[reading]});
   return values;
 }
 
 // At a time between the first and the last reading.
 Values ValuesAt(const CounterSeries& series, int64_t time_ns) {
-  const auto after = std::upper_bound(series.time_ns.begin(), series.time_ns.end(), time_ns);
+  const auto after = absl::c_upper_bound(series.time_ns, time_ns);
   const auto from = static_cast<size_t>(after - series.time_ns.begin()) - 1;
   Values values = ReadingAt(series, from);
   const int64_t since_ns = time_ns - series.time_ns[from];
@@ -250,8 +214,8 @@ class Slice {
       before = values;
       Append(time_ns);
     };
-    for (auto time = std::upper_bound(series_.time_ns.begin(), series_.time_ns.end(), start_ns);
-         time != series_.time_ns.end() && *time < end_ns; ++time) {
+    for (auto time = absl::c_upper_bound(series_.time_ns, start_ns); time != series_.time_ns.end() && *time < end_ns;
+         ++time) {
       take(*time);
     }
     take(end_ns);

@@ -27,7 +27,6 @@ std::string PercentText(double part, double whole) {
 }
 
 bool HasSteps(const VerdictInput& input) { return input.base_run->steps.count() > 0; }
-
 std::string Unit(const VerdictInput& input) { return HasSteps(input) ? StepWord(input.new_run->steps.kind) : "run"; }
 
 std::string PerText(const VerdictInput& input) {
@@ -240,8 +239,8 @@ void AddInterruptionNote(const VerdictInput& input, Table& table) {
 
 TypedColumns<Contribution> Columns() {
   TypedColumns<Contribution> columns = {
-      {TextColumn("what", "The step, then the layers that made it change."), &Contribution::layer},
-      {TextColumn("direction", "Forward or backward, where that is known."), Known(&Contribution::direction)},
+      {TextColumn("what"), "The step, then the layers that made it change.", &Contribution::layer},
+      {TextColumn("direction"), "Forward or backward, where that is known.", Known(&Contribution::direction)},
   };
   columns.Add(ChangeColumns().Of<Contribution>([](const Contribution& change) {
     return MatchedTime{change.time, change.match};
@@ -256,7 +255,7 @@ TypedColumns<Contribution> Columns() {
   };
   end("change_from", "The change is at least this: change minus noise.", -1);
   end("change_to", "The change is at most this: change plus noise.", 1);
-  columns.Add({TextColumn("why", "What explains the change."),
+  columns.Add({TextColumn("why"), "What explains the change.",
                [](const Contribution& change) { return KnownText(absl::StrJoin(change.why, "; ")); }});
   return columns;
 }

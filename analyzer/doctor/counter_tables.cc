@@ -14,20 +14,11 @@ namespace dlhook::analyzer::inline doctor {
 namespace {
 
 const char* SourceName(CounterSource source) {
-  switch (source) {
-    case CounterSource::kRusage:
-      return "getrusage";
-    case CounterSource::kProc:
-      return "/proc";
-    case CounterSource::kPerfRead:
-      return "perf_event";
-    case CounterSource::kPerfRdpmc:
-      return "rdpmc";
-    case CounterSource::kPapi:
-      return "PAPI";
-    default:
-      return "";
-  }
+  if (source == CounterSource::kRusage) return "getrusage";
+  if (source == CounterSource::kProc) return "/proc";
+  if (source == CounterSource::kPerfRead) return "perf_event";
+  if (source == CounterSource::kPerfRdpmc) return "rdpmc";
+  return source == CounterSource::kPapi ? "PAPI" : "";
 }
 
 std::string ProcessorText(const Processor& processor) {
@@ -85,7 +76,7 @@ std::string NamesOf(const std::vector<CounterTrial>& counters, bool works) {
 std::string Reasons(const std::vector<CounterTrial>& counters, const std::vector<CounterRefusal>& refused) {
   std::vector<std::string> reasons;
   for (const CounterTrial& trial : counters) {
-    if (!trial.works && absl::c_find(reasons, trial.reason) == reasons.end()) reasons.push_back(trial.reason);
+    if (!trial.works && !absl::c_linear_search(reasons, trial.reason)) reasons.push_back(trial.reason);
   }
   for (const CounterRefusal& refusal : refused) reasons.emplace_back(refusal.reason);
   return absl::StrJoin(reasons, "; ");
@@ -168,10 +159,10 @@ Table MachineTable(const CountingMachine& machine, const PapiTrials& papi) {
   add("kernel.nmi_watchdog", WatchdogText(machine), watchdog_takes ? "sysctl kernel.nmi_watchdog=0" : "");
   add("PAPI", PapiText(papi));
   const TypedColumns<MachineFact> columns = {
-      {TextColumn("fact", "What it is about."), &MachineFact::fact},
-      {Detail(TextColumn("advice", "What would make more counters available; empty: nothing.")),
+      {TextColumn("fact"), "What it is about.", &MachineFact::fact},
+      {Detail(TextColumn("advice")), "What would make more counters available; empty: nothing.",
        Known(&MachineFact::advice)},
-      {TextColumn("value", "What was found."), &MachineFact::value}};
+      {TextColumn("value"), "What was found.", &MachineFact::value}};
   Table table = NewTable("machine", "What counting depends on", columns, facts);
   AddAdvice(facts, &MachineFact::advice, &table);
   return table;
@@ -179,20 +170,20 @@ Table MachineTable(const CountingMachine& machine, const PapiTrials& papi) {
 
 Table SetsTable(const CountingReport& report) {
   const TypedColumns<SetTrial> columns = {
-      {TextColumn("set", "Its name in DLHOOK_COUNTERS."),
+      {TextColumn("set"), "Its name in DLHOOK_COUNTERS.",
        [](const SetTrial& trial) { return std::string(trial.set.name); }},
-      {TextColumn("works", "yes; no; in part: some of its counters."), &Verdict},
-      {IntegerColumn("groups", "", Better::kLower,
-                     "Into how many groups the processor has to divide it: more than one take turns, and counts are "
-                     "scaled. Empty: the processor's counters are not needed, or not there."),
+      {TextColumn("works"), "yes; no; in part: some of its counters.", &Verdict},
+      {IntegerColumn("groups", "", Better::kLower),
+       "Into how many groups the processor has to divide it: more than one take turns, and counts are scaled. Empty: "
+       "the processor's counters are not needed, or not there.",
        [](const SetTrial& trial) { return trial.groups == 0 ? Cell() : Cell(static_cast<int64_t>(trial.groups)); }},
-      {TextColumn("counters", "Those that work here."),
+      {TextColumn("counters"), "Those that work here.",
        [](const SetTrial& trial) { return KnownText(NamesOf(trial.counters, true)); }},
-      {Detail(TextColumn("missing", "Those that don't.")),
+      {Detail(TextColumn("missing")), "Those that don't.",
        [](const SetTrial& trial) { return KnownText(NamesOf(trial.counters, false)); }},
-      {Detail(TextColumn("tells", "What it is for.")),
+      {Detail(TextColumn("tells")), "What it is for.",
        [](const SetTrial& trial) { return std::string(trial.set.meaning); }},
-      {TextColumn("why_not", "Why counters of the set are not available."),
+      {TextColumn("why_not"), "Why counters of the set are not available.",
        [](const SetTrial& trial) { return KnownText(Reasons(trial.counters, trial.refused)); }},
   };
   return NewTable("sets", "Sets of counters", columns, report.sets);
@@ -205,18 +196,18 @@ Table CountersTable(const CountingReport& report) {
     rows.push_back({.name = refusal.name, .why_not = refusal.reason});
   }
   const TypedColumns<CounterRow> columns = {
-      {TextColumn("counter", "Its name in DLHOOK_COUNTERS."), &CounterRow::name},
-      {TextColumn("works", "Whether it is available (tested by opening and reading it)."),
+      {TextColumn("counter"), "Its name in DLHOOK_COUNTERS.", &CounterRow::name},
+      {TextColumn("works"), "Whether it is available (tested by opening and reading it).",
        [](const CounterRow& row) { return row.works ? "yes" : "no"; }},
-      {TextColumn("source", "The cheapest source: getrusage, rdpmc, perf_event, PAPI."), Known(&CounterRow::source)},
-      {TextColumn("counts_in", "user, kernel: the modes in which it counts."), Known(&CounterRow::counts_in)},
-      {TimeColumn("read_ns", "One reading of this counter alone."),
+      {TextColumn("source"), "The cheapest source: getrusage, rdpmc, perf_event, PAPI.", Known(&CounterRow::source)},
+      {TextColumn("counts_in"), "user, kernel: the modes in which it counts.", Known(&CounterRow::counts_in)},
+      {TimeColumn("read_ns"), "One reading of this counter alone.",
        [](const CounterRow& row) {
          return row.read_ns > 0 ? Cell(static_cast<int64_t>(std::lround(row.read_ns))) : Cell();
        }},
-      {Detail(TextColumn("meaning", "What it counts.")), Known(&CounterRow::meaning)},
-      {Detail(TextColumn("advice", "What to do about it.")), Known(&CounterRow::advice)},
-      {TextColumn("why_not", "Why it is not available."), Known(&CounterRow::why_not)},
+      {Detail(TextColumn("meaning")), "What it counts.", Known(&CounterRow::meaning)},
+      {Detail(TextColumn("advice")), "What to do about it.", Known(&CounterRow::advice)},
+      {TextColumn("why_not"), "Why it is not available.", Known(&CounterRow::why_not)},
   };
   Table table = NewTable("counters", "Counters", columns, rows);
   AddAdvice(rows, &CounterRow::advice, &table);
@@ -225,10 +216,10 @@ Table CountersTable(const CountingReport& report) {
 
 Table PapiTable(const PapiTrials& papi) {
   const TypedColumns<PapiEvent> columns = {
-      {TextColumn("event", "Its name; in DLHOOK_COUNTERS a native one is written papi::NAME."), &PapiEvent::name},
-      {TextColumn("works", "Whether it could be added to an event set and started."),
+      {TextColumn("event"), "Its name; in DLHOOK_COUNTERS a native one is written papi::NAME.", &PapiEvent::name},
+      {TextColumn("works"), "Whether it could be added to an event set and started.",
        [](const PapiEvent& event) { return event.works ? "yes" : "no"; }},
-      {TextColumn("why_not", "PAPI's reason."), [](const PapiEvent& event) { return KnownText(event.reason); }},
+      {TextColumn("why_not"), "PAPI's reason.", [](const PapiEvent& event) { return KnownText(event.reason); }},
   };
   return NewTable("papi", "PAPI presets reported as available on this machine, and the requested events", columns,
                   papi.events);
@@ -236,15 +227,15 @@ Table PapiTable(const PapiTrials& papi) {
 
 Table MetricsTable(const std::vector<CounterTrial>& counters) {
   const TypedColumns<DerivedMetric> columns = {
-      {TextColumn("metric", "Its column in the table `counters` of a report."),
+      {TextColumn("metric"), "Its column in the table `counters` of a report.",
        [](const DerivedMetric& metric) { return std::string(metric.name); }},
-      {TextColumn("unit", "Of its values."),
+      {TextColumn("unit"), "Of its values.",
        [](const DerivedMetric& metric) { return KnownText(std::string(metric.unit)); }},
-      {Detail(TextColumn("needs", "Its counters; wall-share: wall time.")),
+      {Detail(TextColumn("needs")), "Its counters; wall-share: wall time.",
        [](const DerivedMetric& metric) { return absl::StrJoin(metric.needs, ", "); }},
-      {Detail(TextColumn("source", "Where the formula comes from.")),
+      {Detail(TextColumn("source")), "Where the formula comes from.",
        [](const DerivedMetric& metric) { return KnownText(std::string(metric.source)); }},
-      {TextColumn("meaning", "What it is."),
+      {TextColumn("meaning"), "What it is.",
        [](const DerivedMetric& metric) { return std::string(metric.explanation); }},
   };
   Table table = NewTable("metrics", "Metrics derived from these counters", columns);

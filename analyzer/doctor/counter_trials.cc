@@ -2,7 +2,6 @@
 #include "analyzer/doctor/counter_trials.h"
 
 #include <dlfcn.h>
-#include <linux/perf_event.h>
 #include <unistd.h>
 
 #include <algorithm>

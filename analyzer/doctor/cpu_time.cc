@@ -71,7 +71,7 @@ bool Needs(const LoadedObject& object, const LoadedObject& other) {
   const std::vector<std::string>& needed = object.image.needed;
   const std::string& soname = other.image.soname;
   return (is_mkls(object) && is_mkls(other)) ||
-         absl::c_find(needed, soname.empty() ? BaseName(other.path) : soname) != needed.end();
+         absl::c_linear_search(needed, soname.empty() ? BaseName(other.path) : soname);
 }
 
 // A library that works for recorded ones is seen as far as their calls can be what takes its time: if others need it, too,

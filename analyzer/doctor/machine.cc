@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -220,9 +219,7 @@ void CheckOptionalLibraries(Findings* findings) {
       {"libunwind", {"libunwind.so.8"}},
       {"debuginfod", {"libdebuginfod.so.1"}}};
   std::vector<std::string> there, missing;
-  for (const auto& [name, sonames] : kLibraries) {
-    (CanBeLoaded(sonames) ? there : missing).emplace_back(name);
-  }
+  for (const auto& [name, sonames] : kLibraries) (CanBeLoaded(sonames) ? there : missing).emplace_back(name);
   findings->push_back(
       {"optional-libraries", Level::kOk, "",
        absl::StrCat(there.empty() ? "" : absl::StrCat("there: ", absl::StrJoin(there, ", ")),

@@ -46,9 +46,7 @@ std::string CountLabel(const LibraryReport& library) {
   if (!library.families.empty()) parts.push_back(absl::StrJoin(library.families, ", "));
   if (library.recorded.has_value())
     parts.push_back(absl::StrCat(*library.recorded, *library.recorded == 1 ? " call recorded" : " calls recorded"));
-  if (!library.past.empty()) {
-    parts.push_back(absl::StrCat("calls past dlhook of ", library.past.size(), " functions"));
-  }
+  if (!library.past.empty()) parts.push_back(absl::StrCat("calls past dlhook of ", library.past.size(), " functions"));
   if (!library.inside.empty()) parts.push_back(absl::StrCat("has ", library.inside));
   for (const SeenTap& tap : library.taps) {
     parts.push_back(
@@ -71,14 +69,12 @@ void AppendProgram(const TriedProgram& program, size_t width, bool color, std::s
   absl::StrAppend(
       out, Styled(VisibleText(absl::StrCat("program: ", absl::StrJoin(program.words, " "))), Style::kTitle, color),
       "\n");
-  std::vector<std::string> counts;
-  for (const auto& [family, count] : report.recorded) counts.push_back(absl::StrCat(family, ": ", count));
+  const std::string counts = absl::StrJoin(report.recorded, ", ", absl::PairFormatter(": "));
   AppendWrapped("ended", Style::kPlain,
                 absl::StrCat(program.end, "; processes inspected: ", report.processes_looked_into,
                              ", recorded: ", report.processes_recorded, "."),
                 width, color, out);
-  AppendWrapped("recorded", Style::kPlain, absl::StrCat(counts.empty() ? "nothing" : absl::StrJoin(counts, ", "), "."),
-                width, color, out);
+  AppendWrapped("recorded", Style::kPlain, absl::StrCat(counts.empty() ? "nothing" : counts, "."), width, color, out);
   if (!program.run.empty()) {
     AppendWrapped("run", Style::kPlain, VisibleText(absl::StrCat("kept; next: dlhook report ", program.run)), width,
                   color, out);

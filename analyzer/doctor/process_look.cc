@@ -55,13 +55,115 @@ class ImageReader {
   }
 
  private:
-  bool ReadHeaders();
-  void ReadNotes(const Elf64_Phdr& segment);
-  bool ReadDynamic();
-  bool ReadSymbols();
-  uint64_t CountSymbols() const;
-  void CollectExports();
-  void CollectSlots(uint64_t address, uint64_t bytes, uint64_t skipped);
+  bool ReadHeaders() {
+    Elf64_Ehdr header;
+    if (!memory_.Read(base_, &header, sizeof header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return false;
+    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64) return false;
+    if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMaxSegments) return false;
+    if (!ReadArray(memory_, base_ + header.e_phoff, header.e_phnum, &segments_)) return false;
+    const auto first = absl::c_find_if(segments_, [](const Elf64_Phdr& segment) { return segment.p_type == PT_LOAD; });
+    if (first == segments_.end()) return false;
+    bias_ = base_ - (first->p_vaddr & ~(kPage - 1));
+    image_.is_executable = header.e_type == ET_EXEC;
+    for (const Elf64_Phdr& segment : segments_) {
+      if (segment.p_type == PT_INTERP) image_.is_executable = true;
+      const uint64_t start = bias_ + segment.p_vaddr;
+      if (segment.p_type == PT_LOAD) image_.segments.push_back({start, start + segment.p_memsz});
+      if (segment.p_type == PT_NOTE) ReadNotes(segment);
+    }
+    return true;
+  }
+
+  void ReadNotes(const Elf64_Phdr& segment) {
+    std::vector<char> notes;
+    if (segment.p_memsz > kMaxSegmentBytes || !ReadArray(memory_, bias_ + segment.p_vaddr, segment.p_memsz, &notes))
+      return;
+    const BuildId id = BuildIdIn(notes.data(), notes.size());
+    if (id.size > 0) image_.build_id = absl::BytesToHexString({reinterpret_cast<const char*>(id.bytes), id.size});
+  }
+
+  bool ReadDynamic() {
+    for (const Elf64_Phdr& segment : segments_) {
+      if (segment.p_type != PT_DYNAMIC || segment.p_memsz > kMaxSegmentBytes) continue;
+      std::vector<Elf64_Dyn> entries;
+      if (!ReadArray(memory_, bias_ + segment.p_vaddr, segment.p_memsz / sizeof(Elf64_Dyn), &entries)) return false;
+      for (const Elf64_Dyn& entry : entries) {
+        if (entry.d_tag == DT_NULL) break;
+        if (entry.d_tag == DT_NEEDED) needed_.push_back(entry.d_un.d_val);
+        dynamic_.emplace(entry.d_tag, entry.d_un.d_val);
+      }
+      image_.is_symbolic = dynamic_.contains(DT_SYMBOLIC) || (Value(DT_FLAGS) & DF_SYMBOLIC) != 0;
+      return true;
+    }
+    return false;  // statically linked
+  }
+
+  bool ReadSymbols() {
+    // Strings first: names in the dynamic section need them even if there are no symbols.
+    const uint64_t bytes = Value(DT_STRSZ);
+    if (bytes > kMaxStringBytes || !ReadArray(memory_, Address(Value(DT_STRTAB)), bytes, &strings_)) return false;
+    if (dynamic_.contains(DT_SONAME)) image_.soname = std::string(Name(Value(DT_SONAME)));
+    for (const uint64_t name : needed_) image_.needed.emplace_back(Name(name));
+    const uint64_t count = CountSymbols();
+    return count <= kMaxSymbols && ReadArray(memory_, Address(Value(DT_SYMTAB)), count, &symbols_);
+  }
+
+  // DT_GNU_HASH has no number of symbols: it is one more than the end of the last chain.
+  uint64_t CountSymbols() const {
+    uint32_t header[4];  // buckets, first hashed symbol, words of the filter, shift
+    if (const uint64_t hash = Value(DT_HASH); hash != 0) {
+      return memory_.Read(Address(hash), header, 2 * sizeof(uint32_t)) ? header[1] : 0;
+    }
+    const uint64_t hash = Value(DT_GNU_HASH);
+    if (hash == 0 || !memory_.Read(Address(hash), header, sizeof header)) return 0;
+    if (header[0] > kMaxSymbols || header[2] > kMaxSymbols) return 0;
+    std::vector<uint32_t> buckets;
+    const uint64_t buckets_at = Address(hash) + sizeof header + uint64_t{header[2]} * sizeof(uint64_t);
+    if (!ReadArray(memory_, buckets_at, header[0], &buckets)) return 0;
+    uint32_t last = 0;
+    for (const uint32_t bucket : buckets) last = std::max(last, bucket);
+    if (last < header[1]) return header[1];  // nothing is exported: all symbols precede the first hashed one
+    const uint64_t chains_at = buckets_at + uint64_t{header[0]} * sizeof(uint32_t);
+    for (uint64_t symbol = last; symbol < kMaxSymbols; ++symbol) {
+      uint32_t link = 0;
+      if (!memory_.Read(chains_at + (symbol - header[1]) * sizeof link, &link, sizeof link)) return 0;
+      if ((link & 1) != 0) return symbol + 1;
+    }
+    return 0;
+  }
+
+  void CollectExports() {
+    for (const Elf64_Sym& symbol : symbols_) {
+      const int binding = ELF64_ST_BIND(symbol.st_info);
+      const int visibility = ELF64_ST_VISIBILITY(symbol.st_other);
+      if (symbol.st_shndx == SHN_UNDEF || (binding != STB_GLOBAL && binding != STB_WEAK)) continue;
+      if (visibility != STV_DEFAULT && visibility != STV_PROTECTED) continue;
+      const absl::string_view name = Name(symbol.st_name);
+      if (wanted_.contains(name)) image_.exports.push_back({std::string(name), visibility == STV_PROTECTED});
+    }
+  }
+
+  void CollectSlots(uint64_t address, uint64_t bytes, uint64_t skipped) {
+    const uint64_t count = bytes / sizeof(Elf64_Rela);
+    if (count > kMaxRelocations || skipped >= count) return;
+    std::vector<Elf64_Rela> relocations;
+    if (!ReadArray(memory_, Address(address) + skipped * sizeof(Elf64_Rela), count - skipped, &relocations)) return;
+    for (const Elf64_Rela& relocation : relocations) {
+      const uint32_t type = ELF64_R_TYPE(relocation.r_info);
+      const uint64_t index = ELF64_R_SYM(relocation.r_info);
+      if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) continue;
+      if (index == 0 || index >= symbols_.size() || relocation.r_addend != 0) continue;
+      const Elf64_Sym& symbol = symbols_[index];
+      const absl::string_view name = Name(symbol.st_name);
+      if (!wanted_.contains(name)) continue;
+      BoundSlot slot;
+      slot.name = std::string(name);
+      slot.is_weak = symbol.st_shndx == SHN_UNDEF && ELF64_ST_BIND(symbol.st_info) == STB_WEAK;
+      slot.definition = symbol.st_shndx == SHN_UNDEF ? 0 : bias_ + symbol.st_value;
+      if (memory_.Read(bias_ + relocation.r_offset, &slot.value, sizeof slot.value))
+        image_.slots.push_back(std::move(slot));
+    }
+  }
 
   uint64_t Value(int64_t tag) const {
     const auto found = dynamic_.find(tag);
@@ -86,116 +188,6 @@ class ImageReader {
   std::vector<char> strings_;
 };
 
-bool ImageReader::ReadHeaders() {
-  Elf64_Ehdr header;
-  if (!memory_.Read(base_, &header, sizeof header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return false;
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64) return false;
-  if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMaxSegments) return false;
-  if (!ReadArray(memory_, base_ + header.e_phoff, header.e_phnum, &segments_)) return false;
-  const auto first = absl::c_find_if(segments_, [](const Elf64_Phdr& segment) { return segment.p_type == PT_LOAD; });
-  if (first == segments_.end()) return false;
-  bias_ = base_ - (first->p_vaddr & ~(kPage - 1));
-  image_.is_executable = header.e_type == ET_EXEC;
-  for (const Elf64_Phdr& segment : segments_) {
-    if (segment.p_type == PT_INTERP) image_.is_executable = true;
-    const uint64_t start = bias_ + segment.p_vaddr;
-    if (segment.p_type == PT_LOAD) image_.segments.push_back({start, start + segment.p_memsz});
-    if (segment.p_type == PT_NOTE) ReadNotes(segment);
-  }
-  return true;
-}
-
-void ImageReader::ReadNotes(const Elf64_Phdr& segment) {
-  std::vector<char> notes;
-  if (segment.p_memsz > kMaxSegmentBytes || !ReadArray(memory_, bias_ + segment.p_vaddr, segment.p_memsz, &notes))
-    return;
-  const BuildId id = BuildIdIn(notes.data(), notes.size());
-  if (id.size > 0) image_.build_id = absl::BytesToHexString({reinterpret_cast<const char*>(id.bytes), id.size});
-}
-
-bool ImageReader::ReadDynamic() {
-  for (const Elf64_Phdr& segment : segments_) {
-    if (segment.p_type != PT_DYNAMIC || segment.p_memsz > kMaxSegmentBytes) continue;
-    std::vector<Elf64_Dyn> entries;
-    if (!ReadArray(memory_, bias_ + segment.p_vaddr, segment.p_memsz / sizeof(Elf64_Dyn), &entries)) return false;
-    for (const Elf64_Dyn& entry : entries) {
-      if (entry.d_tag == DT_NULL) break;
-      if (entry.d_tag == DT_NEEDED) needed_.push_back(entry.d_un.d_val);
-      dynamic_.emplace(entry.d_tag, entry.d_un.d_val);
-    }
-    image_.is_symbolic = dynamic_.contains(DT_SYMBOLIC) || (Value(DT_FLAGS) & DF_SYMBOLIC) != 0;
-    return true;
-  }
-  return false;  // statically linked
-}
-
-// DT_GNU_HASH has no number of symbols: it is one more than the end of the last chain.
-uint64_t ImageReader::CountSymbols() const {
-  uint32_t header[4];  // buckets, first hashed symbol, words of the filter, shift
-  if (const uint64_t hash = Value(DT_HASH); hash != 0) {
-    return memory_.Read(Address(hash), header, 2 * sizeof(uint32_t)) ? header[1] : 0;
-  }
-  const uint64_t hash = Value(DT_GNU_HASH);
-  if (hash == 0 || !memory_.Read(Address(hash), header, sizeof header)) return 0;
-  if (header[0] > kMaxSymbols || header[2] > kMaxSymbols) return 0;
-  std::vector<uint32_t> buckets;
-  const uint64_t buckets_at = Address(hash) + sizeof header + uint64_t{header[2]} * sizeof(uint64_t);
-  if (!ReadArray(memory_, buckets_at, header[0], &buckets)) return 0;
-  uint32_t last = 0;
-  for (const uint32_t bucket : buckets) last = std::max(last, bucket);
-  if (last < header[1]) return header[1];  // nothing is exported: all symbols precede the first hashed one
-  const uint64_t chains_at = buckets_at + uint64_t{header[0]} * sizeof(uint32_t);
-  for (uint64_t symbol = last; symbol < kMaxSymbols; ++symbol) {
-    uint32_t link = 0;
-    if (!memory_.Read(chains_at + (symbol - header[1]) * sizeof link, &link, sizeof link)) return 0;
-    if ((link & 1) != 0) return symbol + 1;
-  }
-  return 0;
-}
-
-bool ImageReader::ReadSymbols() {
-  // Strings first: names in the dynamic section need them even if there are no symbols.
-  const uint64_t bytes = Value(DT_STRSZ);
-  if (bytes > kMaxStringBytes || !ReadArray(memory_, Address(Value(DT_STRTAB)), bytes, &strings_)) return false;
-  if (dynamic_.contains(DT_SONAME)) image_.soname = std::string(Name(Value(DT_SONAME)));
-  for (const uint64_t name : needed_) image_.needed.emplace_back(Name(name));
-  const uint64_t count = CountSymbols();
-  return count <= kMaxSymbols && ReadArray(memory_, Address(Value(DT_SYMTAB)), count, &symbols_);
-}
-
-void ImageReader::CollectExports() {
-  for (const Elf64_Sym& symbol : symbols_) {
-    const int binding = ELF64_ST_BIND(symbol.st_info);
-    const int visibility = ELF64_ST_VISIBILITY(symbol.st_other);
-    if (symbol.st_shndx == SHN_UNDEF || (binding != STB_GLOBAL && binding != STB_WEAK)) continue;
-    if (visibility != STV_DEFAULT && visibility != STV_PROTECTED) continue;
-    const absl::string_view name = Name(symbol.st_name);
-    if (wanted_.contains(name)) image_.exports.push_back({std::string(name), visibility == STV_PROTECTED});
-  }
-}
-
-void ImageReader::CollectSlots(uint64_t address, uint64_t bytes, uint64_t skipped) {
-  const uint64_t count = bytes / sizeof(Elf64_Rela);
-  if (count > kMaxRelocations || skipped >= count) return;
-  std::vector<Elf64_Rela> relocations;
-  if (!ReadArray(memory_, Address(address) + skipped * sizeof(Elf64_Rela), count - skipped, &relocations)) return;
-  for (const Elf64_Rela& relocation : relocations) {
-    const uint32_t type = ELF64_R_TYPE(relocation.r_info);
-    const uint64_t index = ELF64_R_SYM(relocation.r_info);
-    if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) continue;
-    if (index == 0 || index >= symbols_.size() || relocation.r_addend != 0) continue;
-    const Elf64_Sym& symbol = symbols_[index];
-    const absl::string_view name = Name(symbol.st_name);
-    if (!wanted_.contains(name)) continue;
-    BoundSlot slot;
-    slot.name = std::string(name);
-    slot.is_weak = symbol.st_shndx == SHN_UNDEF && ELF64_ST_BIND(symbol.st_info) == STB_WEAK;
-    slot.definition = symbol.st_shndx == SHN_UNDEF ? 0 : bias_ + symbol.st_value;
-    if (memory_.Read(bias_ + relocation.r_offset, &slot.value, sizeof slot.value))
-      image_.slots.push_back(std::move(slot));
-  }
-}
-
 constexpr std::array<absl::string_view, 7> kWantedVariables = {"LD_PRELOAD",
                                                                "LD_AUDIT",
                                                                "CUDA_INJECTION64_PATH",
@@ -217,7 +209,7 @@ std::map<std::string, std::string> WantedVariables(absl::string_view environment
   std::map<std::string, std::string> variables;
   for (absl::string_view entry : absl::StrSplit(environment, '\0')) {
     const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(entry, absl::MaxSplits('=', 1));
-    const bool is_wanted = absl::c_find(kWantedVariables, parts.first) != kWantedVariables.end();
+    const bool is_wanted = absl::c_linear_search(kWantedVariables, parts.first);
     if (is_wanted && !parts.second.empty()) variables.emplace(parts.first, parts.second);
   }
   return variables;

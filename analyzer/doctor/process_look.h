@@ -2,8 +2,6 @@
 // names are bound.
 #pragma once
 
-#include <sys/types.h>
-
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "analyzer/io/outside_code.h"

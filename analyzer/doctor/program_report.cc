@@ -98,7 +98,7 @@ void AddRecorded(const Trial& trial, Libraries* libraries, ProgramReport* report
     report->recorded[trial.model->ops[op].family] += totals.ops[op].calls;
     calls_of[trial.model->ops[op].function] += totals.ops[op].calls;
   }
-  if (trial.model->scopes.size() > 0) report->recorded["scopes"] = static_cast<int64_t>(trial.model->scopes.size());
+  if (trial.model->scopes.size() > 0) report->recorded["scopes"] = std::ssize(trial.model->scopes);
   report->recorded_ns = totals.thread_time_ns;
   for (const std::string& path : called) (*libraries)[path].recorded = 0;
   for (const auto& [function, calls] : calls_of) {

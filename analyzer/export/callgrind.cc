@@ -23,8 +23,6 @@ class Compressor {
   std::map<std::string, size_t> ids_;
 };
 
-bool IsZero(const Weights& weights) { return weights == Weights{}; }
-
 class CallgrindWriter {
  public:
   explicit CallgrindWriter(const Profile& profile)
@@ -97,7 +95,7 @@ class CallgrindWriter {
   void WriteBody(Body body, const Lines& lines) {
     text_.push_back('\n');
     WriteName("", body);
-    if (!IsZero(lines.self)) absl::StrAppend(&text_, "0", Costs(lines.self), "\n");
+    if (lines.self != Weights{}) absl::StrAppend(&text_, "0", Costs(lines.self), "\n");
     for (const auto& [call, weights] : lines.calls) {
       WriteName("c", call.second);
       // At least one: callgrind_annotate takes the costs behind calls=0 for the caller's own.

@@ -75,7 +75,7 @@ class ArrowRows : public TableRows {
 
   TableRows& Add(int64_t value, bool is_known) {
     Values& column = columns_[cell_++];
-    column.values.push_back(column.is_text ? static_cast<int64_t>(column.texts.size()) : value);
+    column.values.push_back(column.is_text ? std::ssize(column.texts) : value);
     column.known.push_back(is_known);
     return *this;
   }
@@ -102,8 +102,7 @@ class ArrowRows : public TableRows {
       } else {
         add(column.values.data(), rows_ * sizeof(int64_t));
       }
-      if (column.is_text && column.values.size() > rows_)
-        column.values.back() = static_cast<int64_t>(column.texts.size());
+      if (column.is_text && column.values.size() > rows_) column.values.back() = std::ssize(column.texts);
       column.values.erase(column.values.begin(), column.values.begin() + static_cast<ptrdiff_t>(rows_));
       column.known.erase(column.known.begin(), column.known.begin() + static_cast<ptrdiff_t>(rows_));
     }

@@ -7,7 +7,6 @@
 #include "analyzer/calls/python_places.h"
 #include "analyzer/export/step_index.h"
 #include "analyzer/gpu/gpu_division.h"
-#include "analyzer/layers/attribution.h"
 #include "analyzer/profile/profile.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/time/counter_division.h"
@@ -59,16 +58,12 @@ std::string JobText(const ProcessInfo& process) {
 void FillProcesses(const Timeline& run, TableRows& rows) {
   for (ProcessIndex process = 0; process < run.model.processes.size(); ++process) {
     const ProcessInfo& info = run.model.processes[process];
-    std::vector<std::string> ranks;
-    for (const auto& [name, value] : info.rank_variables) ranks.push_back(absl::StrCat(name, "=", value));
-    rows.Integer(process)
-        .Integer(info.pid)
-        .Integer(info.parent_pid)
-        .Text(info.host)
-        .Text(info.program)
-        .Text(info.script);
+    rows.Integer(process).Integer(info.pid).Integer(info.parent_pid).Text(info.host).Text(info.program);
+    rows.Text(info.script);
     AddNumber(RankOf(info), rows);
-    rows.Text(absl::StrJoin(ranks, " ")).Text(info.file).Integer(info.start_ns - run.model.start_ns);
+    rows.Text(absl::StrJoin(info.rank_variables, " ", absl::PairFormatter("=")))
+        .Text(info.file)
+        .Integer(info.start_ns - run.model.start_ns);
     rows.Integer(info.end_ns - run.model.start_ns);
     AddNumber(RankCountOf(info), rows);
     AddNumber(RankVariable(info, {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}), rows);

@@ -3,7 +3,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "analyzer/calls/op_labels.h"
-#include "analyzer/layers/attribution.h"
 #include "analyzer/profile/profile.h"
 #include "analyzer/profile/profile_nodes.h"
 
@@ -11,7 +10,6 @@ namespace dlhook::analyzer::inline exports {
 namespace {
 
 std::string Words(absl::string_view enumerator) { return absl::StrReplaceAll(enumerator, {{"_", " "}}); }
-
 std::string SizeText(const uint32_t (&size)[3]) { return absl::StrJoin(size, " x "); }
 
 }  // namespace

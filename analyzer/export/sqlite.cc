@@ -13,17 +13,24 @@ namespace {
 class SqliteFile {
  public:
   explicit SqliteFile(const std::string& path);  // must not exist
-  ~SqliteFile();
+  ~SqliteFile() { sqlite3_close(file_); }
   SqliteFile(const SqliteFile&) = delete;
   SqliteFile& operator=(const SqliteFile&) = delete;
 
-  void Run(const std::string& sql);
+  void Run(const std::string& sql) {
+    if (status_.ok()) Check(sqlite3_exec(file_, sql.c_str(), nullptr, nullptr, nullptr));
+  }
+
   absl::Status Finish();  // commits
   const absl::Status& status() const { return status_; }
 
  private:
   friend class SqliteRows;
-  void Check(int code);
+
+  void Check(int code) {
+    if (code == SQLITE_OK || code == SQLITE_DONE || !status_.ok()) return;
+    status_ = absl::UnavailableError(absl::StrCat("cannot write ", path_, ": ", sqlite3_errmsg(file_)));
+  }
 
   const std::string path_;
   sqlite3* file_ = nullptr;
@@ -36,15 +43,38 @@ std::string SqlName(absl::string_view name);
 class SqliteRows : public TableRows {
  public:
   SqliteRows(SqliteFile& file, absl::string_view table, size_t columns);
-  ~SqliteRows() override;
+  ~SqliteRows() override { sqlite3_finalize(insert_); }
   SqliteRows(const SqliteRows&) = delete;
   SqliteRows& operator=(const SqliteRows&) = delete;
 
-  TableRows& Integer(int64_t value) override;
-  TableRows& Real(double value) override;
-  TableRows& Text(absl::string_view value) override;
-  TableRows& Null() override;
-  void End() override;
+  TableRows& Integer(int64_t value) override {
+    sqlite3_bind_int64(insert_, ++cell_, value);
+    return *this;
+  }
+
+  TableRows& Real(double value) override {
+    sqlite3_bind_double(insert_, ++cell_, value);
+    return *this;
+  }
+
+  TableRows& Text(absl::string_view value) override {
+    if (value.empty()) return Null();
+    const std::string text = VisibleText(value);
+    sqlite3_bind_text64(insert_, ++cell_, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+    return *this;
+  }
+
+  TableRows& Null() override {
+    sqlite3_bind_null(insert_, ++cell_);
+    return *this;
+  }
+
+  void End() override {
+    cell_ = 0;
+    if (!file_.status_.ok()) return;
+    file_.Check(sqlite3_step(insert_));
+    sqlite3_reset(insert_);
+  }
 
  private:
   SqliteFile& file_;
@@ -59,20 +89,9 @@ SqliteFile::SqliteFile(const std::string& path) : path_(path) {
   Run("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; BEGIN");
 }
 
-SqliteFile::~SqliteFile() { sqlite3_close(file_); }
-
-void SqliteFile::Run(const std::string& sql) {
-  if (status_.ok()) Check(sqlite3_exec(file_, sql.c_str(), nullptr, nullptr, nullptr));
-}
-
 absl::Status SqliteFile::Finish() {
   Run("COMMIT");
   return status_;
-}
-
-void SqliteFile::Check(int code) {
-  if (code == SQLITE_OK || code == SQLITE_DONE || !status_.ok()) return;
-  status_ = absl::UnavailableError(absl::StrCat("cannot write ", path_, ": ", sqlite3_errmsg(file_)));
 }
 
 std::string SqlName(absl::string_view name) {
@@ -85,37 +104,6 @@ SqliteRows::SqliteRows(SqliteFile& file, absl::string_view table, size_t columns
   sql += ")";
   if (!file_.status_.ok()) return;
   file_.Check(sqlite3_prepare_v2(file_.file_, sql.c_str(), -1, &insert_, nullptr));
-}
-
-SqliteRows::~SqliteRows() { sqlite3_finalize(insert_); }
-
-TableRows& SqliteRows::Integer(int64_t value) {
-  sqlite3_bind_int64(insert_, ++cell_, value);
-  return *this;
-}
-
-TableRows& SqliteRows::Real(double value) {
-  sqlite3_bind_double(insert_, ++cell_, value);
-  return *this;
-}
-
-TableRows& SqliteRows::Text(absl::string_view value) {
-  if (value.empty()) return Null();
-  const std::string text = VisibleText(value);
-  sqlite3_bind_text64(insert_, ++cell_, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
-  return *this;
-}
-
-TableRows& SqliteRows::Null() {
-  sqlite3_bind_null(insert_, ++cell_);
-  return *this;
-}
-
-void SqliteRows::End() {
-  cell_ = 0;
-  if (!file_.status_.ok()) return;
-  file_.Check(sqlite3_step(insert_));
-  sqlite3_reset(insert_);
 }
 
 struct View {
@@ -148,15 +136,7 @@ constexpr View kViews[] = {
 };
 
 const char* SqlType(ColumnType type) {
-  switch (type) {
-    case ColumnType::kText:
-      return "TEXT";
-    case ColumnType::kInteger:
-      return "INTEGER";
-    case ColumnType::kReal:
-      return "REAL";
-  }
-  return "";
+  return type == ColumnType::kText ? "TEXT" : type == ColumnType::kInteger ? "INTEGER" : "REAL";
 }
 
 std::unique_ptr<TableRows> Create(SqliteFile& file, const std::string& name, const std::vector<Column>& columns,

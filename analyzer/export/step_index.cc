@@ -40,11 +40,7 @@ uint32_t StepIndex::Find(Range& range, int64_t time_ns) const {
 }
 
 PhaseKind StepIndex::PhaseAt(uint32_t step, int64_t time_ns) const {
-  if (step == kNone) return PhaseKind::kUnknown;
-  for (const PhaseInterval& phase : steps_[step].step->phases) {
-    if (phase.start_ns <= time_ns && time_ns < phase.end_ns) return phase.kind;
-  }
-  return PhaseKind::kUnknown;
+  return step == kNone ? PhaseKind::kUnknown : steps_[step].step->PhaseAt(time_ns);
 }
 
 std::vector<int64_t> StepIndex::Boundaries(ProcessIndex process) const {

@@ -308,7 +308,7 @@ namespace {
 
 // `id`, or a number beyond all ids if it is taken.
 int64_t Unique(int64_t id, int64_t beyond, std::set<int64_t>& taken) {
-  while (!taken.insert(id).second) id = beyond + static_cast<int64_t>(taken.size());
+  while (!taken.insert(id).second) id = beyond + std::ssize(taken);
   return id;
 }
 

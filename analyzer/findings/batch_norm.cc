@@ -34,7 +34,7 @@ LayerIndex FirstLayer(const StepFacts& facts) {
 
 bool RunsSeveralTimes(const StepFacts& facts, LayerIndex layer) {
   const auto passes = static_cast<double>(std::max<int64_t>(facts.counted().micro_steps, 1));
-  return std::any_of(facts.items().begin(), facts.items().end(), [&](const WorkItem& item) {
+  return absl::c_any_of(facts.items(), [&](const WorkItem& item) {
     return item.IsHostCompute() && item.doing.direction == LayerDirection::kForward && item.calls > 1.5 * passes &&
            item.group->layers.size() == 1 && item.group->layers.front() == layer;
   });
@@ -51,8 +51,7 @@ std::vector<Finding> FindBatchNormInInference(const StepFacts& facts) {
   finding.sentence =
       absl::StrCat("Batch normalization runs as a separate operation in inference: ", facts.PartOfStep(ns), ".");
   finding.gain_ns = ns;
-  finding.basis = GainBasis::kComputed;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kComputed);
   finding.evidence =
       "table layers: batch norm. The gain is its time where it directly follows a convolution or product";
   finding.advice =

@@ -81,8 +81,7 @@ Finding DebugFinding(const StepFacts& facts, std::string where, std::string sent
   finding.sentence = absl::StrCat(sentence, ": all but the libraries' calls takes ", facts.PartOfStep(finding.gain_ns),
                                   ", an unknown part of it for that.");
   finding.advice = std::move(advice);
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kUpperBound);
   return finding;
 }
 
@@ -93,10 +92,10 @@ EagerOps EagerOpsOf(const StepFacts& facts) {
   std::vector<bool> is_of_keras(model.python_stacks.size());
   for (size_t stack = 0; stack < is_of_keras.size(); ++stack) {
     const std::vector<PythonFrame>& frames = model.python_stacks[stack].frames;
-    is_of_keras[stack] = std::any_of(frames.begin(), frames.end(), [&](const PythonFrame& frame) {
+    is_of_keras[stack] = absl::c_any_of(frames, [&](const PythonFrame& frame) {
       return absl::EndsWith(model.names[frame.file], kKerasTrainer) &&
-             std::any_of(kKerasSteps.begin(), kKerasSteps.end(),
-                         [&](absl::string_view step) { return absl::EndsWith(model.names[frame.function], step); });
+             absl::c_any_of(kKerasSteps,
+                            [&](absl::string_view step) { return absl::EndsWith(model.names[frame.function], step); });
     });
   }
   EagerOps ops;

@@ -40,17 +40,10 @@ class Sample {
   // Reorders them.
   int64_t At(double part) {
     const auto rank = static_cast<size_t>(part * static_cast<double>(size() - 1));
-    return rank < usual_.size() ? Nth(usual_, rank) : Nth(long_, rank - usual_.size());
+    return rank < usual_.size() ? NthOf(usual_, rank) : NthOf(long_, rank - usual_.size());
   }
 
  private:
-  template <typename Value>
-  static int64_t Nth(std::vector<Value>& values, size_t rank) {
-    const auto nth = values.begin() + static_cast<ptrdiff_t>(rank);
-    std::nth_element(values.begin(), nth, values.end());
-    return *nth;
-  }
-
   std::vector<int32_t> usual_;
   std::vector<int64_t> long_;
 };
@@ -92,7 +85,7 @@ double GrowthOf(const std::map<What, Pace>& paces) {
     ratios.emplace_back(pace.Ratio(), pace.early * pace.durations->count);
     all_ns += ratios.back().second;
   }
-  std::sort(ratios.begin(), ratios.end());
+  absl::c_sort(ratios);
   double below_ns = 0;
   for (const auto& [ratio, ns] : ratios) {
     below_ns += ns;
@@ -114,7 +107,7 @@ class OverTime {
   double steps() const { return steps_; }  // that count
   std::map<What, Durations>& durations() { return durations_; }
   bool AreShapesEqual() const {
-    return std::all_of(durations_.begin(), durations_.end(), [](const auto& one) {
+    return absl::c_all_of(durations_, [](const auto& one) {
       return !std::get<0>(one.first) || one.second.early.size() == one.second.late.size();
     });
   }
@@ -180,7 +173,7 @@ class OverTime {
     const auto& starts = facts_.model().scopes.start_ns;
     if (every_ == 1 || scope == last) return scope;
     const auto is_before = [](int64_t time_ns, const Step& step) { return time_ns < step.start_ns; };
-    const auto after = std::upper_bound(track.steps.begin(), track.steps.end(), starts[scope], is_before);
+    const auto after = absl::c_upper_bound(track.steps, starts[scope], is_before);
     const auto begun = static_cast<size_t>(after - track.steps.begin());
     if (begun == 0 || (begun - 1) % every_ == 0) return scope;
     const size_t next = (begun - 1) / every_ * every_ + every_;
@@ -254,7 +247,7 @@ std::vector<Finding> FindDenormals(const StepFacts& facts) {
   if (!facts.IsAtLeast(kept_ns / over.steps(), kLeastOthers)) return {};
   std::erase_if(slower, [&](const auto& one) { return one.second < kNamedPart * most_ns; });
   const auto is_in = [&](const WorkItem& item) {
-    return std::any_of(slower.begin(), slower.end(), [&](const auto& one) {
+    return absl::c_any_of(slower, [&](const auto& one) {
       const auto& [is_call, index, layer, direction] = one.first;
       if (is_call) return item.IsCall() && item.doing.what == index;
       return item.scope != nullptr && item.doing.what == index && item.doing.direction == direction;

@@ -12,7 +12,6 @@
 // The gain is at most the time of these operations, on a GPU that of their kernels: how much the other form takes is not
 // known. The last four are judged on the CPU only.
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/gpu_rules.h"
@@ -31,9 +30,7 @@ constexpr size_t kFewestParts = 3;   // different kernels of a norm that is not 
 
 using Names = std::vector<absl::string_view>;
 
-bool IsAmong(const std::string& name, const Names& names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
+bool IsAmong(const std::string& name, const Names& names) { return absl::c_linear_search(names, name); }
 
 // Operations of one form.
 struct Form {
@@ -176,8 +173,7 @@ Finding OfForm(const StepFacts& facts, double ns, ScopeIndex scope, std::string 
   finding.gain_ns = std::min(ns, facts.step_ns());
   finding.sentence = absl::StrCat(sentence, ": ", facts.PartOfStep(finding.gain_ns), ".");
   finding.advice = advice;
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kUpperBound);
   finding.evidence = "table work and accounting: time of these operations";
   return finding;
 }

@@ -33,6 +33,11 @@ struct Finding {
   int64_t bytes = 0;                // of memory, if that is what it is about: then gain_ns is 0
   double whole_ns = 0;              // of which the gain is a part; 0: a mean step
   const char* whole = "all steps";  // what that is, per step
+  // The gain was not measured.
+  void Estimate(GainBasis by) {
+    basis = by;
+    confidence = Confidence::kMedium;
+  }
   double GainPercent(double step_ns) const { return 100 * gain_ns / (whole_ns > 0 ? whole_ns : step_ns); }
 };
 

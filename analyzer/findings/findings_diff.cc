@@ -75,36 +75,36 @@ std::vector<FindingChange> ChangedFindings(const BaseSide<FindingsOfRuns>& base,
   std::vector<FindingChange> changes;
   AddOwn(*new_side, *base, several, true, changes);
   AddOwn(*base, *new_side, several, false, changes);
-  std::stable_sort(changes.begin(), changes.end(),
-                   [](const FindingChange& a, const FindingChange& b) { return a.change_ns() > b.change_ns(); });
+  absl::c_stable_sort(changes,
+                      [](const FindingChange& a, const FindingChange& b) { return a.change_ns() > b.change_ns(); });
   return changes;
 }
 
 bool IsCause(absl::string_view rule) {
   constexpr absl::string_view kSymptoms[] = {"page-faults",  "layout-conversions", "python-bound", "unfused-ops",
                                              "machine-busy", "lower-precision",    "warm-up",      "gpu-idle"};
-  return std::find(std::begin(kSymptoms), std::end(kSymptoms), rule) == std::end(kSymptoms);
+  return !absl::c_linear_search(kSymptoms, rule);
 }
 
 Table FindingsDiff(const std::vector<FindingChange>& changes) {
   const TypedColumns<FindingChange> columns = {
-      {TextColumn("change",
-                  "new: only NEW has it; gone: only BASE has it; more, less: its gain in NEW is at least twice that in "
-                  "BASE, or at most half."),
+      {TextColumn("change"),
+       "new: only NEW has it; gone: only BASE has it; more, less: its gain in NEW is at least twice that in BASE, or "
+       "at most half.",
        [](const FindingChange& row) {
          if (row.other_ns > 0) return Cell(std::string(row.is_new ? "more" : "less"));
          return Cell(std::string(row.is_new ? "new" : "gone"));
        }},
-      {As(Role::kKey, TextColumn("rule", "What found it.")),
+      {As(Role::kKey, TextColumn("rule")), "What found it.",
        [](const FindingChange& row) { return Cell(row.found->rule); }},
-      {IntegerColumn("gain", "ns", Better::kLower,
-                     "Upper bound on the time saved per step, on the side that has it, or more of it."),
+      {IntegerColumn("gain", "ns", Better::kLower),
+       "Upper bound on the time saved per step, on the side that has it, or more of it.",
        [](const FindingChange& row) { return Cell(static_cast<int64_t>(row.found->finding.gain_ns)); }},
-      {TextColumn("where", "Layers or part of the step."),
+      {TextColumn("where"), "Layers or part of the step.",
        [](const FindingChange& row) { return KnownText(row.found->finding.where); }},
-      {TextColumn("finding", "What is slow."),
+      {TextColumn("finding"), "What is slow.",
        [](const FindingChange& row) { return KnownText(row.found->finding.sentence); }},
-      {Detail(TextColumn("advice", "What to do.")),
+      {Detail(TextColumn("advice")), "What to do.",
        [](const FindingChange& row) { return KnownText(row.found->finding.advice); }},
   };
   return NewTable("findings", "Findings (dlhook report RUN) that only one side has, or has much more of", columns,

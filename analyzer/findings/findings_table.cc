@@ -1,7 +1,5 @@
-// Table `findings`: see findings_table.h.
 #include "analyzer/findings/findings_table.h"
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/findings/rules.h"
@@ -27,35 +25,34 @@ TypedColumn<FindingRow> Text(std::string name, std::string explanation, std::str
 
 TypedColumns<FindingRow> Columns() {
   return {
-      {As(Role::kKey, TextColumn("rule", "What found it; stable, for --ignore.")), &FindingRow::rule},
-      {IntegerColumn("gain", "ns", Better::kLower,
-                     "Upper bound on the time saved per step; see `basis`. Not known: it is about memory."),
+      {As(Role::kKey, TextColumn("rule")), "What found it; stable, for --ignore.", &FindingRow::rule},
+      {IntegerColumn("gain", "ns", Better::kLower),
+       "Upper bound on the time saved per step; see `basis`. Not known: it is about memory.",
        [](const FindingRow& row) {
          return row.finding.bytes > 0 ? Cell() : Cell(static_cast<int64_t>(row.finding.gain_ns));
        }},
-      {RealColumn("gain_percent", "%", Better::kLower, "The gain as a percentage of percent_of."),
+      {RealColumn("gain_percent", "%", Better::kLower), "The gain as a percentage of percent_of.",
        [](const FindingRow& row) {
          return row.finding.bytes > 0 ? Cell() : Cell(row.finding.GainPercent(row.step_ns));
        }},
-      {TextColumn("percent_of",
-                  "a step: the mean one; all steps: those left out of it, too; the processor time of a step."),
+      {TextColumn("percent_of"),
+       "a step: the mean one; all steps: those left out of it, too; the processor time of a step.",
        [](const FindingRow& row) { return std::string(row.finding.whole_ns > 0 ? row.finding.whole : "a step"); }},
       As(Role::kKey, Text("where", "Layers or part of the step; empty: the whole program.", &Finding::where)),
       Text("line", "Of the program.", &Finding::line),
-      {Detail(TextColumn("source", "The text of these lines, if their file is here and as it was when the run began.")),
+      {Detail(TextColumn("source")), "The text of these lines, if their file is here and as it was when the run began.",
        [](const FindingRow& row) { return KnownText(absl::StrJoin(row.finding.source, " / ")); }},
       Text("finding", "What is slow.", &Finding::sentence),
       Text("advice", "What to do.", &Finding::advice),
-      {TextColumn(
-           "basis",
-           "How the gain was determined. measured: this time would be saved; computed: by the formula in evidence; "
-           "at most: an unknown part of it would be saved."),
+      {TextColumn("basis"),
+       "How the gain was determined. measured: this time would be saved; computed: by the formula in evidence; at "
+       "most: an unknown part of it would be saved.",
        [](const FindingRow& row) { return KnownText(row.finding.bytes > 0 ? "" : GainBasisName(row.finding.basis)); }},
-      {TextColumn("confidence", "high: measured intervals; medium: a model; low: an indication only."),
+      {TextColumn("confidence"), "high: measured intervals; medium: a model; low: an indication only.",
        [](const FindingRow& row) { return KnownText(ConfidenceName(row.finding.confidence)); }},
-      {TextColumn("numerics", "changes: the advice changes results beyond rounding, or their precision."),
+      {TextColumn("numerics"), "changes: the advice changes results beyond rounding, or their precision.",
        [](const FindingRow& row) { return KnownText(row.finding.changes_numerics ? "changes" : ""); }},
-      {TextColumn("kind", "loss; information: a choice that only the program's author can make."),
+      {TextColumn("kind"), "loss; information: a choice that only the program's author can make.",
        [](const FindingRow& row) { return KnownText(row.finding.is_information ? "information" : "loss"); }},
       Text("evidence", "The table that proves it.", &Finding::evidence),
   };
@@ -63,7 +60,7 @@ TypedColumns<FindingRow> Columns() {
 
 bool IsIgnored(absl::string_view rule, absl::string_view where, absl::string_view line,
                const std::vector<std::string>& ignored) {
-  return std::any_of(ignored.begin(), ignored.end(), [&](absl::string_view entry) {
+  return absl::c_any_of(ignored, [&](absl::string_view entry) {
     if (RuleOfIgnored(entry) != rule) return false;
     if (entry.size() == rule.size()) return true;
     const absl::string_view place = entry.substr(rule.size() + 1);
@@ -93,8 +90,7 @@ std::vector<RuleFinding> FindAll(const StepFacts& facts) {
     const bool follows = cause_ns > 0 && !IsCause(found.rule) && found.finding.gain_ns >= cause_ns;
     return std::tuple(found.finding.is_information, follows ? -cause_ns : -found.finding.gain_ns, follows);
   };
-  std::stable_sort(all.begin(), all.end(),
-                   [&](const RuleFinding& a, const RuleFinding& b) { return rank(a) < rank(b); });
+  absl::c_stable_sort(all, [&](const RuleFinding& a, const RuleFinding& b) { return rank(a) < rank(b); });
   return all;
 }
 
@@ -103,7 +99,7 @@ std::vector<std::string> NotJudged(const StepFacts& facts, size_t most_named) {
   for (const Rule& rule : Rules()) {
     const std::string reason = rule.missing(facts);
     if (reason.empty()) continue;
-    auto known = std::find_if(by_reason.begin(), by_reason.end(), [&](const auto& one) { return one.first == reason; });
+    auto known = absl::c_find_if(by_reason, [&](const auto& one) { return one.first == reason; });
     if (known == by_reason.end()) known = by_reason.insert(known, {reason, {}});
     known->second.emplace_back(rule.id);
   }

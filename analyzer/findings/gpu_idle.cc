@@ -111,8 +111,7 @@ class IdlePlaces {
   static std::string Most(const Times& times) {
     int64_t all_ns = 0;
     for (const auto& [place, ns] : times) all_ns += ns;
-    const auto most =
-        std::max_element(times.begin(), times.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto most = absl::c_max_element(times, [](const auto& a, const auto& b) { return a.second < b.second; });
     const bool is_place =
         most != times.end() && static_cast<double>(most->second) >= kLeastPlacePart * static_cast<double>(all_ns);
     return is_place ? most->first : "";
@@ -148,8 +147,7 @@ std::string AdviceForOthers(const std::string& cause, const std::string& advice)
 
 // Whether the program does this through one of PyTorch's wrappers of networks, whose passes are ranges with its name.
 bool Wraps(const TraceModel& model, absl::string_view wrapper) {
-  return std::any_of(model.names.begin(), model.names.end(),
-                     [&](absl::string_view name) { return absl::StartsWith(name, wrapper); });
+  return absl::c_any_of(model.names, [&](absl::string_view name) { return absl::StartsWith(name, wrapper); });
 }
 
 CollectiveKind KindOfCollective(const TraceModel& model, GpuIndex activity) {
@@ -242,8 +240,7 @@ std::string AdviceForCompiled(const StepFacts& facts, const std::string& advice)
   const TraceModel& model = facts.model();
   const bool is_inference = facts.steps().kind == StepKind::kInference;
   const std::vector<uint32_t>& graphs = model.gpu.graph;
-  if (std::any_of(graphs.begin(), graphs.end(), [](uint32_t graph) { return graph != 0; }) ||
-      std::any_of(model.ops.begin(), model.ops.end(), IsGraphLaunch)) {
+  if (absl::c_any_of(graphs, [](uint32_t graph) { return graph != 0; }) || absl::c_any_of(model.ops, IsGraphLaunch)) {
     return absl::StrCat("Part of the work is launched as CUDA graphs; take more of the ",
                         is_inference ? "request" : "step", " into them",
                         is_inference ? "" : ": the loss and the optimizer's step into what is compiled or captured",
@@ -347,8 +344,7 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
     finding.advice = waits_for_copy ? kPinned : AdviceFor(facts, name, advice.advice);
     if (name == IdleCauseName(IdleCause::kInput)) AdviseOnInput(facts, ns, finding);
     if (name == IdleCauseName(IdleCause::kNoProcessor)) {
-      finding.basis = GainBasis::kComputed;
-      finding.confidence = Confidence::kMedium;
+      finding.Estimate(GainBasis::kComputed);
       absl::StrAppend(&finding.evidence, ": idle time divided as the thread's states were sampled");
     }
     if (is_launch) {

@@ -91,8 +91,7 @@ std::vector<Finding> FindPageableCopies(const StepFacts& facts) {
       "%s.",
       copies.calls, facts.PartOfStep(copies.idle_ns));
   finding.gain_ns = copies.idle_ns;
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kUpperBound);
   finding.evidence = "table copies: rows of pageable memory; table gpu_idle";
   finding.advice =
       "Pin the source: DataLoader(..., pin_memory=True), or x.pin_memory() once; then x.to(device, "
@@ -112,8 +111,7 @@ std::vector<Finding> FindSmallCopies(const StepFacts& facts) {
       absl::StrFormat("%.0f copies of less than 64 KiB to the GPU per step, and it computes nothing meanwhile: %s.",
                       copies.calls, facts.PartOfStep(copies.idle_ns));
   finding.gain_ns = gain_ns;
-  finding.basis = GainBasis::kComputed;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kComputed);
   finding.evidence = "table copies: sizes; one copy in the place of all of them would remain";
   finding.advice =
       "Stack them and copy once: torch.stack(values).to(device); make constants on the GPU (device=...) before the "
@@ -155,8 +153,7 @@ std::vector<Finding> FindCopiedAgain(const StepFacts& facts) {
       "%.1f copies per step transfer the same contents to the GPU again, and it computes nothing meanwhile: %s.",
       copies.calls, facts.PartOfStep(copies.idle_ns));
   finding.gain_ns = copies.idle_ns;
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kUpperBound);
   finding.evidence =
       "8 blocks of 128 bytes of each copy, equal in nine of ten steps or more; the rest was not compared";
   finding.advice =
@@ -189,7 +186,7 @@ AskedTimes::AskedTimes(const TraceModel& model) {
     if (thread != kNone) times_[thread].emplace_back(GpuAskedNs(model, activity), model.gpu.DurationNs(activity));
   }
   for (auto& [thread, times] : times_) {
-    std::sort(times.begin(), times.end());
+    absl::c_sort(times);
     int64_t sum_ns = 0;
     for (auto& [asked_ns, gpu_ns] : times) gpu_ns = sum_ns += gpu_ns;
   }
@@ -198,9 +195,7 @@ AskedTimes::AskedTimes(const TraceModel& model) {
 int64_t AskedTimes::GpuNs(ThreadIndex thread, int64_t start_ns, int64_t end_ns) const {
   const auto times = times_.find(thread);
   if (times == times_.end()) return -1;
-  const auto at = [&](int64_t ns) {
-    return std::lower_bound(times->second.begin(), times->second.end(), std::pair(ns, INT64_MIN));
-  };
+  const auto at = [&](int64_t ns) { return absl::c_lower_bound(times->second, std::pair(ns, INT64_MIN)); };
   const auto first = at(start_ns), end = at(end_ns);
   if (first == end) return -1;
   return (end - 1)->second - (first == times->second.begin() ? 0 : (first - 1)->second);

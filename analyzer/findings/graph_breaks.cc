@@ -48,7 +48,7 @@ std::vector<BrokenRun> BrokenRuns(const TraceModel& model, ProcessIndex process)
     if (has_inner) runs.push_back({scopes.start_ns[scope], has_code ? outside_ns : lookups_ns});
     scope = inner - 1;
   }
-  std::sort(runs.begin(), runs.end(), [](const BrokenRun& a, const BrokenRun& b) { return a.start_ns < b.start_ns; });
+  absl::c_sort(runs, [](const BrokenRun& a, const BrokenRun& b) { return a.start_ns < b.start_ns; });
   return runs;
 }
 
@@ -72,17 +72,16 @@ std::vector<Finding> FindGraphBreaks(const StepFacts& facts) {
     for (const Step& step : track.steps) {
       if (track.process != process || step.kind != facts.steps().kind || step.is_warm_up) continue;
       outside_ns.push_back(0);
-      auto run = std::lower_bound(runs.begin(), runs.end(), step.start_ns,
-                                  [](const BrokenRun& a, int64_t start_ns) { return a.start_ns < start_ns; });
+      auto run = absl::c_lower_bound(runs, step.start_ns,
+                                     [](const BrokenRun& a, int64_t start_ns) { return a.start_ns < start_ns; });
       for (; run != runs.end() && run->start_ns < step.end_ns; ++run) {
         outside_ns.back() += static_cast<double>(run->outside_ns);
       }
     }
   }
   if (outside_ns.empty()) return {};
-  const auto median = outside_ns.begin() + static_cast<ptrdiff_t>(outside_ns.size() / 2);
-  std::nth_element(outside_ns.begin(), median, outside_ns.end());
-  if (!facts.IsAtLeast(*median, kPercent)) return {};
+  const double median_ns = MedianOf(outside_ns);
+  if (!facts.IsAtLeast(median_ns, kPercent)) return {};
   const CompiledCode& first = *breaks.front();
   const std::vector<std::string> parts = absl::StrSplit(first.text, absl::MaxSplits(kSuggestion, 1));
   Finding finding;
@@ -94,10 +93,9 @@ std::vector<Finding> FindGraphBreaks(const StepFacts& facts) {
                       breaks.size() > 1 ? absl::StrCat(" (and ", breaks.size() - 1, " more: table compiled)") : "",
                       parts.front().empty() ? "why was not kept (item(), print, a branch on a tensor's value ...)"
                                             : absl::StripSuffix(parts.front(), "."),
-                      facts.PartOfStep(*median));
-  finding.gain_ns = *median;
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kMedium;
+                      facts.PartOfStep(median_ns));
+  finding.gain_ns = median_ns;
+  finding.Estimate(GainBasis::kUpperBound);
   finding.evidence = "table compiled: where graphs were broken; scopes Torch-Compiled Region without CompiledFunction";
   finding.advice = parts.size() > 1
                        ? absl::StrCat("PyTorch suggests: ", parts[1])

@@ -122,7 +122,7 @@ class Thirds {
     std::erase_if(all, [&](const Growth& growth) {
       return growth.early_ns <= 0 || (growth.early_ns == grown.early_ns && growth.late_ns == grown.late_ns);
     });
-    std::sort(all.begin(), all.end(), [](const Growth& a, const Growth& b) { return a.factor() < b.factor(); });
+    absl::c_sort(all, [](const Growth& a, const Growth& b) { return a.factor() < b.factor(); });
     double sum_ns = 0, below_ns = 0;
     for (const Growth& growth : all) sum_ns += growth.early_ns;
     for (const Growth& growth : all) {
@@ -189,7 +189,7 @@ BlockMeans WithoutOutliers(const BlockMeans& blocks) {
   for (size_t i = 0; i < blocks.size() && blocks.size() >= 3; ++i) {
     const size_t first = std::min(i == 0 ? 0 : i - 1, blocks.size() - 3);
     std::array<double, 3> three = {blocks[first], blocks[first + 1], blocks[first + 2]};
-    std::sort(three.begin(), three.end());
+    absl::c_sort(three);
     smooth[i] = three[1];
   }
   return smooth;
@@ -293,8 +293,7 @@ std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
                           growth.late_count / steps);
   }
   finding.sentence += ".";
-  finding.basis = GainBasis::kComputed;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kComputed);
   finding.evidence = absl::StrCat(is_timed ? "table steps: durations over the run" : "table work: operations of a step",
                                   "; the gain is a mean step less one at the start of the trend");
   finding.advice = !more ? AdviceFor(grown)

@@ -104,7 +104,7 @@ bool IsInInput(const TraceModel& model, ScopeIndex scope) {
 int KindOf(const std::string& op) {
   const std::vector<Heavy>& all = HeavyOperations();
   for (size_t i = 0; i < all.size(); ++i) {
-    if (std::find(all[i].ops.begin(), all[i].ops.end(), op) != all[i].ops.end()) return static_cast<int>(i + 1);
+    if (absl::c_linear_search(all[i].ops, op)) return static_cast<int>(i + 1);
   }
   return 0;
 }
@@ -125,15 +125,14 @@ std::vector<Finding> FindHeavyOperations(const StepFacts& facts) {
     const Heavy& heavy = HeavyOperations()[static_cast<size_t>(kind - 1)];
     if (!facts.IsAtLeast(found.ns, heavy.least_percent)) continue;
     if (heavy.in_inference_only && facts.steps().kind != StepKind::kInference) continue;
-    const auto longest = std::max_element(found.by_op.begin(), found.by_op.end(),
-                                          [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto longest =
+        absl::c_max_element(found.by_op, [](const auto& a, const auto& b) { return a.second < b.second; });
     Finding& finding = findings.emplace_back();
     finding.line = found.Line(facts);
     finding.gain_ns = std::min(found.ns, facts.step_ns());
     finding.sentence = absl::StrFormat("%s in each %s (aten::%s): %s.", heavy.what, facts.StepNoun(), longest->first,
                                        facts.PartOfStep(finding.gain_ns));
-    finding.basis = GainBasis::kUpperBound;
-    finding.confidence = Confidence::kMedium;
+    finding.Estimate(GainBasis::kUpperBound);
     finding.evidence = "table work: this operation, and what runs inside of it";
     finding.advice = heavy.advice;
     finding.is_information = heavy.is_information;

@@ -68,7 +68,7 @@ std::string MoreOf(Preparer preparer, int count) {
 // A pipeline of tf.data calls functions in Python for its elements.
 bool CallsPython(const StepFacts& facts, const Preparing& preparing) {
   if (preparing.IsPython()) return true;
-  return std::any_of(facts.counted().ops.begin(), facts.counted().ops.end(), [](const auto& op) {
+  return absl::c_any_of(facts.counted().ops, [](const auto& op) {
     return op.second >= kLeastRows &&
            (absl::StartsWith(op.first, "PyFunc") || absl::StartsWith(op.first, "EagerPyFunc"));
   });
@@ -139,8 +139,8 @@ RowByRow MostFrequentOfWorkers(const StepFacts& facts) {
     ++times;
     last = scope;
   }
-  const auto most = std::max_element(by_look.begin(), by_look.end(),
-                                     [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
+  const auto most =
+      absl::c_max_element(by_look, [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
   if (most == by_look.end() || steps == 0) return {};
   const PythonPlace place = ReadPythonPlaces(model)[model.scopes.look[most->second.second].stack];
   const std::string function = FunctionName(model, place.function), line = LineLabel(model, place);
@@ -309,10 +309,7 @@ std::vector<Finding> FindInputWait(const StepFacts& facts) {
   Finding finding;
   finding.gain_ns = ns;
   finding.sentence = absl::StrCat(WhoIsLate(preparer), facts.PartOfStep(ns), ".");
-  if (preparer != Preparer::kWorkers) {
-    finding.basis = GainBasis::kUpperBound;
-    finding.confidence = Confidence::kMedium;
-  }
+  if (preparer != Preparer::kWorkers) finding.Estimate(GainBasis::kUpperBound);
   AdviseOnInput(facts, ns, finding);
   finding.where = "input";
   finding.evidence = "table phases: input";

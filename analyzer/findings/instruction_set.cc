@@ -64,9 +64,7 @@ struct Limit {
 
 Limit LimitBy(const ProcessInfo& process, absl::Span<const char* const> names, int (*bits_of)(absl::string_view)) {
   for (const auto& [name, value] : process.settings) {
-    if (std::find(names.begin(), names.end(), name) != names.end() && bits_of(value) > 0) {
-      return {name, value, bits_of(value)};
-    }
+    if (absl::c_linear_search(names, name) && bits_of(value) > 0) return {name, value, bits_of(value)};
   }
   return {};
 }
@@ -83,7 +81,7 @@ bool IsOpenBlas(const ProcessInfo& process, const WorkItem& item) {
   if (!item.IsHostCompute() || item.op->gemm() == nullptr || !IsMatrixProduct(*item.op)) return false;
   if (absl::StartsWith(item.op->function, "scipy_")) return true;
   const auto is_loaded = [&](const char* part) {
-    return std::any_of(process.mappings.begin(), process.mappings.end(), [&](const Mapping& mapping) {
+    return absl::c_any_of(process.mappings, [&](const Mapping& mapping) {
       return mapping.role == MappingRole::kLibrary && absl::StrContains(mapping.path, part);
     });
   };
@@ -107,8 +105,7 @@ Finding Narrow(const StepFacts& facts, const std::function<bool(const WorkItem&)
   finding.sentence = absl::StrFormat("%s uses vectors of %d bits, the processor has %d: %s.", library, bits, unit_bits,
                                      facts.PartOfStep(ns));
   finding.gain_ns = ns * (1 - static_cast<double>(bits) / unit_bits);
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kUpperBound);
   return finding;
 }
 
@@ -119,7 +116,7 @@ constexpr double kReferencePercent = 3;
 bool IsReference(const WorkItem& item) {
   if (!item.IsHostCompute() || item.op->onednn() == nullptr || IsKind(*item.op, OpKind::kRnn)) return false;
   const std::vector<absl::string_view> words = absl::StrSplit(item.op->implementation, absl::ByAnyChar(":_+"));
-  return std::find(words.begin(), words.end(), "ref") != words.end();
+  return absl::c_linear_search(words, "ref");
 }
 
 // A convolution of several groups ("g32mb2_ic32oc32…") by products: "gemm:jit", "x64:gemm:jit".
@@ -127,7 +124,7 @@ bool IsByProducts(const WorkItem& item) {
   if (!item.IsHostCompute() || !IsKind(*item.op, OpKind::kConvolution) || item.op->onednn() == nullptr) return false;
   const std::vector<absl::string_view> words = absl::StrSplit(item.op->implementation, absl::ByAnyChar(":_+"));
   const bool has_groups = absl::StartsWith(item.op->problem, "g") && !absl::StartsWith(item.op->problem, "g1mb");
-  return has_groups && std::find(words.begin(), words.end(), "gemm") != words.end() && !IsReference(item);
+  return has_groups && absl::c_linear_search(words, "gemm") && !IsReference(item);
 }
 
 // Then fewer implementations are to be had: instruction-set's own.
@@ -151,8 +148,7 @@ Finding FindingOf(const StepFacts& facts, const WorkItem& longest,
                          " (depthwise, if there are as many groups as channels), and computes a small product for each "
                          "group ("),
       op.implementation, "): ", facts.PartOfStep(finding.gain_ns), ".");
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kUpperBound);
   finding.evidence = absl::StrCat("table algorithms, column implementation; ", op.problem, ", ", op.types);
   finding.advice = is_reference
                        ? "It has no faster one for this: find which parameter makes the difference "

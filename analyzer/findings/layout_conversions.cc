@@ -49,8 +49,7 @@ std::vector<Finding> FindLayoutConversions(const StepFacts& facts) {
   finding.sentence =
       absl::StrFormat("%.0f conversions of activations between memory formats take %s.", calls, facts.PartOfStep(ns));
   finding.gain_ns = ns;
-  finding.basis = GainBasis::kComputed;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kComputed);
   finding.evidence =
       "table layout: rows of activations. The gain is their time; what the other format does to the rest of the step "
       "is not in it";

@@ -14,7 +14,6 @@
 // computed, else for each use. The program's own conversions are operations by themselves (aten::to): outside of its modules
 // of what it has just made or read, data in float64, say. Networks in channels_last convert the memory format so, too.
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/findings/named_operations.h"
@@ -50,7 +49,7 @@ std::vector<Finding> Bfloat16(const StepFacts& facts) {
   if (peaks == nullptr || model.processes.empty() || !facts.Setting("ONEDNN_DEFAULT_FPMATH_MODE").empty()) return {};
   if ((model.processes.front().processor.instruction_sets & (kAvx512Bf16 | kAmxBf16)) == 0) return {};
   const auto is_used = [](const Op& op) { return IsOfType(op, "bf16") || IsOfType(op, "f16"); };
-  if (std::any_of(model.ops.begin(), model.ops.end(), is_used)) return {};
+  if (absl::c_any_of(model.ops, is_used)) return {};
   const auto gain_of = [&](const WorkItem& item) {
     const bool is_judged = item.IsHostCompute() && item.op->types == "f32" && item.op->flops.value_or(0) > 0 &&
                            (IsKind(*item.op, OpKind::kConvolution) || IsMatrixProduct(*item.op));
@@ -148,8 +147,7 @@ Finding OfConversions(const StepFacts& facts, const NamedOperations& found, int 
   finding.sentence = absl::StrFormat("Tensors are converted to another type%s in each %s (aten::_to_copy): %s.",
                                      by == kAutocast ? " inside of operations, as autocast does," : "",
                                      facts.StepNoun(), facts.PartOfStep(finding.gain_ns));
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kUpperBound);
   finding.evidence = "table work: aten::copy_ of these layers; whether only the memory format changes is not recorded";
   if (by == kProgram) {
     finding.advice =
@@ -188,8 +186,7 @@ std::vector<Finding> FindFloat64(const StepFacts& facts) {
   finding.line = facts.LineOfLongest(is_double);
   finding.sentence = absl::StrCat("The libraries compute in double precision (float64): ", facts.PartOfStep(ns), ".");
   finding.gain_ns = kGain * ns;
-  finding.basis = GainBasis::kComputed;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kComputed);
   finding.evidence = "table gemm, column types: float32 does twice as many operations in the same time";
   finding.advice = "If double precision is not needed, find where it comes from";
   absl::StrAppend(&finding.advice,

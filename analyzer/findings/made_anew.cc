@@ -37,7 +37,7 @@ Pipelines PipelinesIn(const StepFacts& facts) {
     absl::string_view op = model.names[name];
     makes[name] = absl::ConsumePrefix(&op, kEagerOp) && (op == kMakeIterator || absl::StrContains(op, "Dataset"));
   }
-  if (std::find(makes.begin(), makes.end(), true) == makes.end()) return {};
+  if (!absl::c_linear_search(makes, true)) return {};
   std::vector<Interval> times(model.processes.size());
   Pipelines pipelines;
   for (const StepTrack& track : facts.steps().tracks) {

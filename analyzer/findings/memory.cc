@@ -80,8 +80,8 @@ const MemoryBlock* LargestLeft(const TraceModel& model, const DeviceMemory& devi
     bytes += born.bytes;
     one = &block;
   }
-  const auto most = std::max_element(left.begin(), left.end(),
-                                     [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
+  const auto most =
+      absl::c_max_element(left, [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
   return most == left.end() ? nullptr : most->second.second;
 }
 
@@ -124,8 +124,7 @@ std::vector<Finding> FindGrowingMemory(const StepFacts& facts) {
   for (size_t i = 0; use != nullptr && i < use->devices.size(); ++i) {
     const DeviceMemory& device = use->devices[i];
     const auto& tracks = facts.options().analysis->steps();
-    const auto track = std::find_if(tracks.begin(), tracks.end(),
-                                    [&](const StepTrack& other) { return other.process == device.process; });
+    const auto track = absl::c_find_if(tracks, [&](const StepTrack& other) { return other.process == device.process; });
     if (track == tracks.end() || track->steps.size() < kSettlingSteps) continue;
     std::vector<Step> steps(track->steps.begin() + kSettlingSteps, track->steps.end());
     if (facts.model().HasReachedLimit()) {
@@ -137,11 +136,10 @@ std::vector<Finding> FindGrowingMemory(const StepFacts& facts) {
     std::vector<int64_t> growths;
     for (size_t step = kGrowthSteps; step < held.size(); ++step)
       growths.push_back(held[step] - held[step - kGrowthSteps]);
-    const auto grown = std::count_if(growths.begin(), growths.end(), [](int64_t bytes) { return bytes > 0; });
+    const auto grown = absl::c_count_if(growths, [](int64_t bytes) { return bytes > 0; });
     const int64_t growth = held.back() - held.front();
     // Not a few large blocks that came late, beside a few bytes in each step.
-    if (2 * QuartilesOf(growths).median * static_cast<int64_t>(growths.size()) < growth * int64_t{kGrowthSteps})
-      continue;
+    if (2 * QuartilesOf(growths).median * std::ssize(growths) < growth * int64_t{kGrowthSteps}) continue;
     const auto least =
         std::max(static_cast<double>(kLeastGrowth), kLeastGrowthPart * static_cast<double>(device.peak_bytes));
     if (static_cast<double>(growth) < least) continue;
@@ -168,8 +166,7 @@ std::vector<Finding> FindGrowingMemory(const StepFacts& facts) {
       finding.is_information = false;
       finding.bytes = 0;
       finding.gain_ns = pages_ns;
-      finding.basis = GainBasis::kComputed;
-      finding.confidence = Confidence::kMedium;
+      finding.Estimate(GainBasis::kComputed);
       absl::StrAppend(&finding.sentence, " The kernel's new pages for it take ", facts.PartOfStep(pages_ns), ".");
     }
     findings.push_back(std::move(finding));
@@ -183,7 +180,7 @@ std::vector<Finding> FindKeptActivations(const StepFacts& facts) {
   std::vector<Finding> findings;
   for (size_t i = 0; use != nullptr && i < use->devices.size(); ++i) {
     const DeviceMemory& device = use->devices[i];
-    const auto gpu = std::find_if(model.gpu_devices.begin(), model.gpu_devices.end(), [&](const GpuDevice& other) {
+    const auto gpu = absl::c_find_if(model.gpu_devices, [&](const GpuDevice& other) {
       return other.process == device.process && other.ordinal + 1 == device.device;
     });
     const double memory = gpu == model.gpu_devices.end() ? 0 : static_cast<double>(gpu->memory_bytes);

@@ -1,4 +1,3 @@
-// See named_operations.h.
 #include "analyzer/findings/named_operations.h"
 
 #include "analyzer/calls/python_places.h"
@@ -8,8 +7,7 @@ namespace {
 
 template <typename Key>
 std::pair<Key, double> Longest(const std::map<Key, double>& by) {
-  const auto most =
-      std::max_element(by.begin(), by.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most = absl::c_max_element(by, [](const auto& a, const auto& b) { return a.second < b.second; });
   return most == by.end() ? std::pair(Key(kNone), 0.0) : std::pair(most->first, most->second);
 }
 

@@ -53,8 +53,7 @@ Programs ProgramsOf(const StepFacts& facts) {
   }
   programs.runs = static_cast<double>(runs.size());
   lines.erase("");
-  const auto most =
-      std::max_element(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most = absl::c_max_element(lines, [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most != lines.end()) programs.line = most->first;
   return programs;
 }
@@ -64,8 +63,7 @@ Finding OpByOp(double gain_ns, std::string sentence, std::string advice) {
   finding.gain_ns = gain_ns;
   finding.sentence = std::move(sentence);
   finding.advice = std::move(advice);
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kUpperBound);
   return finding;
 }
 

@@ -1,4 +1,3 @@
-// What recording takes: see own_cost.h.
 #include "analyzer/findings/own_cost.h"
 
 #include "absl/strings/str_cat.h"
@@ -34,9 +33,7 @@ double MostOfScopeNs(const TraceModel& model) {
     until_inner_ns.push_back(scopes.start_ns[scope] - scopes.start_ns[scope - 1]);
   }
   if (until_inner_ns.size() < kLeastFirstInner) return kScopeNs;
-  const auto least = until_inner_ns.begin() + static_cast<ptrdiff_t>(until_inner_ns.size() / 20);
-  std::nth_element(until_inner_ns.begin(), least, until_inner_ns.end());
-  return std::min(2 * static_cast<double>(*least), kScopeNs);
+  return std::min(2 * static_cast<double>(NthOf(until_inner_ns, until_inner_ns.size() / 20)), kScopeNs);
 }
 
 // By the usual costs.

@@ -102,10 +102,10 @@ std::string OwnLoopsMissing(const StepFacts& facts) {
   if (facts.model().scopes.size() == 0) return "PyTorch's operations were not recorded";
   const TraceModel& model = facts.model();
   const auto is_whole = [](const ProcessInfo& process) {
-    return process.losses.empty() && std::none_of(process.capabilities.begin(), process.capabilities.end(), IsBlind);
+    return process.losses.empty() && absl::c_none_of(process.capabilities, IsBlind);
   };
-  const bool sees_all = facts.Setting("DLHOOK_CAPTURE").empty() && model.aggregates.empty() &&
-                        std::all_of(model.processes.begin(), model.processes.end(), is_whole);
+  const bool sees_all =
+      facts.Setting("DLHOOK_CAPTURE").empty() && model.aggregates.empty() && absl::c_all_of(model.processes, is_whole);
   return sees_all ? "" : "not every call of a library was recorded";
 }
 
@@ -113,7 +113,7 @@ std::vector<Finding> FindOwnLoops(const StepFacts& facts) {
   const std::vector<std::string>& names = facts.model().names;
   const auto is_sparse = [](const std::string& name) { return absl::StrContains(name, "sparse"); };
   if (!facts.UsesTorch() || facts.HasGpuTimes() || !OwnLoopsMissing(facts).empty()) return {};
-  if (std::any_of(names.begin(), names.end(), is_sparse)) return {};
+  if (absl::c_any_of(names, is_sparse)) return {};
   std::map<std::string, Loops> losses = LoopsOf(facts), products;
   if (facts.steps().kind != StepKind::kTraining) {
     for (const auto& [op, loops] : losses) {

@@ -44,7 +44,7 @@ bool AllocatorIsSet(const StepFacts& facts) {
 // Samples are of the first thread. Steps found by a framework's scopes may have parts in several threads (kNone).
 bool FirstThreadsRunTheSteps(const StepFacts& facts) {
   const TraceModel& model = facts.model();
-  return std::all_of(facts.steps().tracks.begin(), facts.steps().tracks.end(), [&](const StepTrack& track) {
+  return absl::c_all_of(facts.steps().tracks, [&](const StepTrack& track) {
     return track.thread == kNone || model.threads[track.thread].tid == model.processes[track.process].pid;
   });
 }
@@ -121,8 +121,7 @@ std::vector<Finding> FindPageFaults(const StepFacts& facts) {
                     HumanCell(static_cast<int64_t>(most.bytes), "bytes"), " a step in blocks of 128 KiB and more.");
   }
   finding.gain_ns = ns;
-  finding.basis = GainBasis::kComputed;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kComputed);
   finding.evidence = absl::StrFormat(
       "faults of the main thread x %s, measured for a page on this machine; its time in the kernel is %s",
       HumanTime(faults.cost_ns), HumanTime(faults.system_ns));

@@ -7,7 +7,6 @@
 // (libiomp5). Work that they could have a part in runs while an operation or call is recorded. What they used beyond,
 // they spun, or other threads of the program computed what dlhook does not see.
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/analysis/sample_places.h"
@@ -47,9 +46,7 @@ double UndisturbedWorkNs(const StepFacts& facts) {
   std::vector<int64_t> sums;
   for (const auto& [step, ns] : by_step) sums.push_back(ns);
   if (sums.empty()) return 0;
-  const size_t index = sums.size() / (facts.IsAtLeast(WaitNs(facts), kWaitPercent) ? 20 : 2);
-  std::nth_element(sums.begin(), sums.begin() + static_cast<ptrdiff_t>(index), sums.end());
-  return static_cast<double>(sums[index]);
+  return static_cast<double>(NthOf(sums, sums.size() / (facts.IsAtLeast(WaitNs(facts), kWaitPercent) ? 20 : 2)));
 }
 
 // Processor time of other threads than the first, per step, less what they may have had of the work: each as long as it
@@ -114,7 +111,7 @@ std::vector<std::string> OwnersOfPools(const StepFacts& facts) {
   for (const auto& [owner, ns] : ns_of) {
     if (ns >= kPoolPercent / 100 * all_ns) order.emplace_back(-ns, owner);
   }
-  std::sort(order.begin(), order.end());
+  absl::c_sort(order);
   std::vector<std::string> owners;
   for (auto& [ns, owner] : order) owners.push_back(std::move(owner));
   return owners;
@@ -155,8 +152,7 @@ std::vector<Finding> FindProcessorQuota(const StepFacts& facts) {
   if (!facts.load().is_known || !facts.IsAtLeast(StoppedNs(facts), kWaitPercent)) return {};
   Finding finding;
   finding.gain_ns = std::min(StoppedNs(facts), facts.step_ns());
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kUpperBound);
   finding.sentence = absl::StrFormat(
       "The CPU quota of the program's control group (container) is used up, and its threads are throttled: "
       "up to %s; they ran on %.1f processors.",
@@ -278,8 +274,7 @@ std::vector<Finding> FindOneThread(const StepFacts& facts) {
       "One thread computes although %d processors are available%s: %s in calls of 0.5 ms and more.", processors,
       own > kOneThread ? absl::StrFormat(", of which the program uses %.1f", own) : "", facts.PartOfStep(ns));
   finding.gain_ns = ns * (1 - 1.0 / threads);
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kUpperBound);
   finding.evidence = absl::StrFormat("%.2f threads ran on average; time / %d processors", own, threads);
   finding.advice =
       absl::StrCat(cause, cause.empty() ? "Let" : ": let", " the library use more threads: OMP_NUM_THREADS=", threads,

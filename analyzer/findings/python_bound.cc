@@ -63,8 +63,8 @@ std::optional<double> PythonsShare(const StepFacts& facts) {
   std::map<ActivityKind, SampleSums> by_kind = facts.SamplesByKind();
   for (const auto& [place, sum] : by_kind[ActivityKind::kNotSeen]) {
     const std::string& owner = facts.options().analysis->Derived<SamplePlaces>(facts.model()).name(place);
-    const bool is_frameworks = std::any_of(kFrameworkCode.begin(), kFrameworkCode.end(),
-                                           [&](absl::string_view begin) { return absl::StartsWith(owner, begin); });
+    const bool is_frameworks =
+        absl::c_any_of(kFrameworkCode, [&](absl::string_view begin) { return absl::StartsWith(owner, begin); });
     samples += sum.samples;
     all_ns += static_cast<double>(sum.cpu_ns);
     if (owner == "Python" || is_frameworks) python_ns += static_cast<double>(sum.cpu_ns);
@@ -192,8 +192,7 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
                            : ".",
                   between.longest == nullptr ? "" : PackageFunctionText(*between.longest));
   finding.gain_ns = are_tiny ? ns + framework_ns : ns;
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kUpperBound);
   finding.evidence =
       share ? absl::StrFormat(
                   "table accounting: rows \"sampled\"; %.0f %% of the samples there are Python's and the "

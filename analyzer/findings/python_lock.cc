@@ -97,8 +97,7 @@ std::vector<Finding> FindPythonLock(const StepFacts& facts) {
       "The main thread waits for a lock: %s. Thread %d of the same process runs %s of a %s and calls no operation: it "
       "has Python's lock (GIL), which one thread has at a time, or fills a queue.",
       facts.PartOfStep(finding.gain_ns), busiest.tid, HumanTime(busiest.running_ns), facts.StepNoun());
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kUpperBound);
   finding.evidence = "table threads (column tid): what the main thread was blocked in, and how long the other one ran";
   finding.advice =
       absl::StrCat("Let a process do that thread's work (multiprocessing), or let it do less while steps run.",

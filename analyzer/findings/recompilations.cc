@@ -55,7 +55,7 @@ struct Again {
 
 Again FirstRuns(const TraceModel& model, ProcessIndex process, const Compiler& compiler) {
   const auto is_compiled = [&](const std::string& name) { return !FunctionOf(name, compiler).empty(); };
-  if (std::none_of(model.names.begin(), model.names.end(), is_compiled)) return {};
+  if (absl::c_none_of(model.names, is_compiled)) return {};
   std::vector<ScopeIndex> first(model.names.size(), kNone);
   const ScopeColumns& scopes = model.scopes;
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
@@ -91,8 +91,8 @@ std::string DearestReason(const TraceModel& model, ProcessIndex process) {
     compile_ns += std::max<int64_t>(code.compile_ns, 1);
     last = absl::StrCat(CompiledFunctionName(code.function), " (", FileLine(code), "): ", code.text);
   }
-  const auto most = std::max_element(reasons.begin(), reasons.end(),
-                                     [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
+  const auto most =
+      absl::c_max_element(reasons, [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
   return most == reasons.end() ? "" : most->second.second;
 }
 
@@ -116,8 +116,8 @@ std::vector<Finding> FindAgain(const StepFacts& facts, const Compiler& compiler)
       all_ns += ns;
       ++all;
       // A function may be what a step begins with: compiled in the end of the one before.
-      const bool compiles = std::any_of(first_runs.begin(), first_runs.end(),
-                                        [&](int64_t at_ns) { return at_ns > step.start_ns && at_ns <= step.end_ns; });
+      const bool compiles =
+          absl::c_any_of(first_runs, [&](int64_t at_ns) { return at_ns > step.start_ns && at_ns <= step.end_ns; });
       if (!compiles) {
         others_ns.push_back(ns);
         continue;
@@ -129,19 +129,17 @@ std::vector<Finding> FindAgain(const StepFacts& facts, const Compiler& compiler)
     }
   }
   if (compiling < kLeast || others_ns.empty() || !is_late) return {};
-  const auto median = others_ns.begin() + static_cast<ptrdiff_t>(others_ns.size() / 2);
-  std::nth_element(others_ns.begin(), median, others_ns.end());
-  const double extra_ns = compiling_ns - compiling * *median;
+  const double extra_ns = compiling_ns - compiling * MedianOf(others_ns);
   if (extra_ns < kRecompilationsPercent / 100 * all_ns) return {};
   Finding finding;
   finding.where = compiler.name;
   const StackIndex stack = facts.model().scopes.look[again.run].stack;
   if (!compiler.is_torch && stack != kNone)
     finding.line = LineLabel(facts.model(), ReadPythonPlaces(facts.model())[stack]);
-  finding.sentence =
-      absl::StrFormat("%s %s %sagain in %.0f of %.0f %ss after warm-up, which take %s where the others take %s.",
-                      compiler.name, compiler.does, compiler.is_torch ? "" : absl::StrCat(again.function, " "),
-                      compiling, all, facts.StepNoun(), HumanTime(compiling_ns / compiling), HumanTime(*median));
+  finding.sentence = absl::StrFormat(
+      "%s %s %sagain in %.0f of %.0f %ss after warm-up, which take %s where the others take %s.", compiler.name,
+      compiler.does, compiler.is_torch ? "" : absl::StrCat(again.function, " "), compiling, all, facts.StepNoun(),
+      HumanTime(compiling_ns / compiling), HumanTime(MedianOf(others_ns)));
   if (batches.size() > 1 && *batches.begin() > 0) {
     absl::StrAppendFormat(&finding.sentence, " Their batches are of %d to %d.", *batches.begin(), *batches.rbegin());
   }
@@ -170,7 +168,7 @@ std::vector<int64_t> RunsOf(const TraceModel& model, ProcessIndex process, absl:
     if (!is_its[model.scopes.look[scope].name]) continue;
     if (model.threads[model.scopes.thread[scope]].process == process) starts_ns.push_back(model.scopes.start_ns[scope]);
   }
-  std::sort(starts_ns.begin(), starts_ns.end());
+  absl::c_sort(starts_ns);
   return starts_ns;
 }
 
@@ -183,19 +181,13 @@ Kinds StepsByKind(const StepFacts& facts, ProcessIndex process, const std::vecto
   for (const StepTrack& track : facts.options().analysis->steps()) {
     for (const Step& step : track.steps) {
       if (track.process != process || step.kind != facts.steps().kind || step.is_warm_up) continue;
-      const auto run = std::lower_bound(runs_ns.begin(), runs_ns.end(), step.start_ns);
+      const auto run = absl::c_lower_bound(runs_ns, step.start_ns);
       const bool is_compiled = run != runs_ns.end() && *run < step.end_ns;
       (is_compiled ? kinds.compiled_ns : kinds.uncompiled_ns)
           .push_back(static_cast<double>(step.end_ns - step.start_ns));
     }
   }
   return kinds;
-}
-
-double MedianOf(std::vector<double> values) {
-  const auto median = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), median, values.end());
-  return *median;
 }
 
 void AddGain(const StepFacts& facts, const Kinds& kinds, Finding* finding) {
@@ -219,11 +211,10 @@ void AddGain(const StepFacts& facts, const Kinds& kinds, Finding* finding) {
 
 Finding Describe(const StepFacts& facts, const CompiledCode& limit) {
   const Kinds kinds = StepsByKind(facts, limit.process, RunsOf(facts.model(), limit.process, limit.region));
-  const size_t versions =
-      std::count_if(facts.model().compiled.begin(), facts.model().compiled.end(), [&](const CompiledCode& code) {
-        return code.kind == CompiledKind::kCompilation && code.process == limit.process && !code.is_backward &&
-               absl::StartsWith(code.region, limit.region.substr(0, limit.region.find('/') + 1));
-      });
+  const size_t versions = absl::c_count_if(facts.model().compiled, [&](const CompiledCode& code) {
+    return code.kind == CompiledKind::kCompilation && code.process == limit.process && !code.is_backward &&
+           absl::StartsWith(code.region, limit.region.substr(0, limit.region.find('/') + 1));
+  });
   Finding finding;
   finding.where = CompiledFunctionName(limit.function);
   finding.line = FileLine(limit);

@@ -6,33 +6,16 @@
 namespace dlhook::analyzer::inline findings {
 
 const char* GainBasisName(GainBasis basis) {
-  switch (basis) {
-    case GainBasis::kMeasured:
-      return "measured";
-    case GainBasis::kComputed:
-      return "computed";
-    case GainBasis::kUpperBound:
-      return "at most";
-  }
-  return "";
+  return basis == GainBasis::kMeasured ? "measured" : basis == GainBasis::kComputed ? "computed" : "at most";
 }
 
 const char* ConfidenceName(Confidence confidence) {
-  switch (confidence) {
-    case Confidence::kHigh:
-      return "high";
-    case Confidence::kMedium:
-      return "medium";
-    case Confidence::kLow:
-      return "low";
-  }
-  return "";
+  return confidence == Confidence::kHigh ? "high" : confidence == Confidence::kMedium ? "medium" : "low";
 }
 
 namespace {
 
 std::string Nothing(const StepFacts&) { return ""; }
-
 std::string Steps(const StepFacts& facts) { return facts.HasSteps() ? "" : "no repeating step was found"; }
 
 std::string GpuTimes(const StepFacts& facts) {
@@ -55,8 +38,7 @@ std::string Scopes(const StepFacts& facts) {
 
 std::string InstructionSets(const StepFacts& facts) {
   const TraceModel& model = facts.model();
-  const bool computes = std::any_of(model.ops.begin(), model.ops.end(),
-                                    [](const Op& op) { return !op.on_gpu && op.flops.value_or(0) > 0; });
+  const bool computes = absl::c_any_of(model.ops, [](const Op& op) { return !op.on_gpu && op.flops.value_or(0) > 0; });
   const bool knows = !model.processes.empty() && !model.processes.front().processor.vendor.empty();
   return computes && !knows ? "the trace does not tell its processor" : "";
 }
@@ -65,8 +47,8 @@ std::string InstructionSets(const StepFacts& facts) {
 std::string Creations(const StepFacts& facts) {
   if (!facts.HasSteps()) return Steps(facts);
   const auto& ops = facts.model().ops;
-  const bool uses = std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.onednn() != nullptr; });
-  const bool sees = std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.is_creation; });
+  const bool uses = absl::c_any_of(ops, [](const Op& op) { return op.onednn() != nullptr; });
+  const bool sees = absl::c_any_of(ops, [](const Op& op) { return op.is_creation; });
   return uses && !sees ? "oneDNN reports the creation of primitives only with DLHOOK_ONEDNN_LEVEL=2" : "";
 }
 

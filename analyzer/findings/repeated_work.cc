@@ -7,21 +7,14 @@
 // products with its weights grow by the same small number from pass to pass. With a cache they stay.
 //
 // Tensors that are made from nothing but numbers (full, triu, arange …) are the same in each step.
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <map>
-#include <optional>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
+#include "analyzer/table/typed_columns.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -43,7 +36,7 @@ enum class Maker : uint8_t {
 Maker MakerOf(const std::string& op) {
   if (op == "triu" || op == "tril") return Maker::kOfThat;
   if (op == "zeros") return Maker::kZeros;
-  const bool is_one = std::find(kMadeFromNumbers.begin(), kMadeFromNumbers.end(), op) != kMadeFromNumbers.end();
+  const bool is_one = absl::c_linear_search(kMadeFromNumbers, op);
   return is_one ? Maker::kFromNumbers : Maker::kNone;
 }
 
@@ -68,8 +61,8 @@ std::vector<Finding> FindParametrizations(const StepFacts& facts) {
     ++times.operations[std::round(item.begun)];
   }
   for (auto& [layer, times] : by_layer) {
-    const auto most = std::max_element(times.operations.begin(), times.operations.end(),
-                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto most =
+        absl::c_max_element(times.operations, [](const auto& a, const auto& b) { return a.second < b.second; });
     times.times = most == times.operations.end() ? 0 : most->first;
   }
   double ns = 0, gain_ns = 0, most = 0;
@@ -90,8 +83,7 @@ std::vector<Finding> FindParametrizations(const StepFacts& facts) {
       absl::StrFormat("A parametrized weight is computed %.0f times in a %s, each time from the same parameters: %s.",
                       most, facts.StepNoun(), facts.PartOfStep(ns));
   finding.gain_ns = gain_ns;
-  finding.basis = GainBasis::kComputed;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kComputed);
   finding.evidence = "table work, the layers of parametrizations; the gain: all but one time";
   finding.advice =
       "Compute it once in a step: run the forward pass in `with torch.nn.utils.parametrize.cached():`, or read the "
@@ -128,15 +120,11 @@ std::vector<Finding> FindMadeFromNumbers(const StepFacts& facts) {
     all_ns += ns;
   }
   if (!facts.IsAtLeast(all_ns / facts.count(), kRepeatedPercent)) return {};
-  std::vector<std::pair<double, std::string>> order;
-  for (const auto& [op, ns] : by_op) order.emplace_back(-ns, absl::StrCat("aten::", op));
-  std::sort(order.begin(), order.end());
   std::vector<std::string> ops;
-  for (const auto& [ns, op] : order) {
-    if (ops.size() < 3) ops.push_back(op);
+  for (const auto& [op, ns] : LargestFirst(by_op)) {
+    if (ops.size() < 3) ops.push_back(absl::StrCat("aten::", op));
   }
-  const auto longest = std::max_element(by_stack.begin(), by_stack.end(),
-                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto longest = absl::c_max_element(by_stack, [](const auto& a, const auto& b) { return a.second < b.second; });
   const auto is_in = [&](const WorkItem& item) { return item.scope != nullptr && by_op.contains(item.scope->op); };
   Finding finding;
   finding.where = facts.LayersOf(is_in);
@@ -145,8 +133,7 @@ std::vector<Finding> FindMadeFromNumbers(const StepFacts& facts) {
   finding.sentence =
       absl::StrFormat("%s make tensors from nothing but numbers, again in each %s (masks, positions): %s.",
                       absl::StrJoin(ops, ", "), facts.StepNoun(), facts.PartOfStep(finding.gain_ns));
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kUpperBound);
   finding.evidence = "table ops and work: these operations read no tensor but those that they made";
   finding.advice =
       "Make them once (register_buffer, or a cache by size) and only as large as the step uses; for a causal mask "
@@ -188,8 +175,8 @@ std::vector<Finding> FindPrefixes(const StepFacts& facts) {
     const bool is_column = shape->order == "col";
     by_weight[{layer, is_column ? shape->m : shape->n, shape->k}].Add(is_column ? shape->n : shape->m);
   }
-  const auto most = std::max_element(by_weight.begin(), by_weight.end(),
-                                     [](const auto& a, const auto& b) { return a.second.passes < b.second.passes; });
+  const auto most =
+      absl::c_max_element(by_weight, [](const auto& a, const auto& b) { return a.second.passes < b.second.passes; });
   if (most == by_weight.end()) return {};
   const Rows& rows = most->second;
   if (rows.passes < kLeastPasses || 2 * rows.passes < rows.all_passes) return {};
@@ -204,8 +191,7 @@ std::vector<Finding> FindPrefixes(const StepFacts& facts) {
       "growing by %d in %d of %d passes, as a model that generates without a key/value cache does.",
       rows.step, rows.step == 1 ? "row" : "rows", layer.name, rows.first, rows.most, rows.step, rows.passes,
       rows.all_passes);
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kUpperBound);
   finding.evidence =
       "table gemm: rows of products with the same weight; the gain: as if only the new rows were computed";
   finding.advice =

@@ -62,7 +62,7 @@ bool IsJudged(const WorkItem& item) {
 double RateOf(const WorkItem& item) { return static_cast<double>(*item.op->flops) * item.calls / item.ns; }
 
 bool IsRecurrent(const StepFacts& facts, const WorkItem& item) {
-  return std::any_of(item.group->layers.begin(), item.group->layers.end(), [&](LayerIndex index) {
+  return absl::c_any_of(item.group->layers, [&](LayerIndex index) {
     const std::string type = absl::AsciiStrToLower(facts.attribution().layers[index].type);
     return absl::StrContains(type, "rnn") || absl::StrContains(type, "lstm") || absl::StrContains(type, "gru");
   });
@@ -154,8 +154,7 @@ std::vector<Finding> BatchesOfSmall(const StepFacts& facts, const Best& best, st
       batch, longest->op->problem, RateOf(*longest), best.at(longest->op->types), facts.PartOfStep(ns),
       copies_ns > 0 ? absl::StrCat(", and copies beside them ", HumanTime(copies_ns)) : "");
   finding.gain_ns = gain_ns + copies_ns;
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kUpperBound);
   finding.evidence =
       "table gemm, columns problem and rate: all of their FLOPs at the best rate of the run, without the copies";
   finding.advice =
@@ -194,8 +193,7 @@ Finding SlowForItsKind(const StepFacts& facts, const WorkItem& item, const WorkI
       item.op->kind, item.op->problem, rate, faster.group->label, faster.op->problem, times * rate, times,
       facts.PartOfStep(item.ns));
   finding.gain_ns = item.ns * (1 - 2 / times);
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kUpperBound);
   finding.evidence = "table gemm, column rate; the gain: as if at half of the other's rate";
   finding.advice =
       "Denormal values (below 1.2e-38) in a weight or input are the usual cause: torch.set_flush_denormal(True), or "
@@ -265,7 +263,7 @@ std::vector<Finding> SmallRequests(const StepFacts& facts, const std::vector<con
   const WorkItem* longest = nullptr;
   for (const WorkItem& item : facts.items()) {
     const int64_t rows = IsJudged(item) && !IsRecurrent(facts, item) ? FewRows(*item.op) : 0;
-    if (rows == 0 || rows > kVeryFewRows || std::find(claimed.begin(), claimed.end(), &item) != claimed.end()) continue;
+    if (rows == 0 || rows > kVeryFewRows || absl::c_linear_search(claimed, &item)) continue;
     if (longest == nullptr) longest = &item;  // the longest comes first
     ns += item.ns;
     bytes += item.calls * static_cast<double>(item.op->bytes.value_or(0));
@@ -328,7 +326,7 @@ std::vector<Finding> FarFromBound(const StepFacts& facts, const std::vector<cons
   const CallThreads threads(facts);
   std::map<Reason, Slow> by_reason;
   const auto gain_of = [&](const WorkItem& item, double* bound_ns) {
-    if (!IsJudged(item) || std::find(claimed.begin(), claimed.end(), &item) != claimed.end()) return 0.0;
+    if (!IsJudged(item) || absl::c_linear_search(claimed, &item)) return 0.0;
     if (IsRecurrent(facts, item)) return 0.0;
     const auto flops = static_cast<double>(*item.op->flops), bytes = static_cast<double>(item.op->bytes.value_or(0));
     const std::optional<Bound> bound = peaks->MeasuredBound(PeakTypeOf(*item.op), flops, bytes, threads.Of(item));

@@ -65,8 +65,8 @@ Loss LossOf(const WorkItem& item, const std::map<std::string, Candidates>& by_pr
   if (problem == by_problem.end()) return {};
   const auto chosen = problem->second.find(ChosenLabel(*item.op));
   if (chosen == problem->second.end()) return {};
-  const auto fastest = std::min_element(problem->second.begin(), problem->second.end(),
-                                        [](const auto& a, const auto& b) { return a.second.ns < b.second.ns; });
+  const auto fastest =
+      absl::c_min_element(problem->second, [](const auto& a, const auto& b) { return a.second.ns < b.second.ns; });
   return {item.calls * static_cast<double>(chosen->second.ns - fastest->second.ns), &item, &*chosen, &*fastest};
 }
 
@@ -135,8 +135,7 @@ std::vector<Finding> FindSlowerAlgorithm(const StepFacts& facts) {
       largest.fastest->first, HumanTime(static_cast<double>(largest.fastest->second.ns)), largest.chosen->first,
       HumanTime(static_cast<double>(largest.chosen->second.ns)), largest.item->calls, facts.PartOfStep(sum_ns));
   finding.gain_ns = sum_ns;
-  finding.basis = GainBasis::kComputed;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kComputed);
   finding.evidence = "table candidates: times of the search; the gain is their difference x calls";
   const Measured& fastest = largest.fastest->second;
   if (fastest.workspace_bytes > largest.chosen->second.workspace_bytes) {

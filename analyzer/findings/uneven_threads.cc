@@ -80,7 +80,7 @@ std::vector<SharedStep> PartsOf(const StepFacts& facts, const StepTrack& track) 
 // All parts consist of the same calls: what one of them takes longer, its processor does.
 bool IsEven(const std::map<ThreadIndex, Part>& parts) {
   const Part& first = parts.begin()->second;
-  return std::all_of(parts.begin(), parts.end(), [&](const auto& part) { return part.second.IsSameWork(first); });
+  return absl::c_all_of(parts, [&](const auto& part) { return part.second.IsSameWork(first); });
 }
 
 std::vector<SharedStep> StepsOf(const StepFacts& facts, const StepTrack& track) {
@@ -101,7 +101,7 @@ std::vector<SharedStep> StepsOf(const StepFacts& facts, const StepTrack& track) 
     }
   }
   const auto is_shared = [](const SharedStep& step) { return !step.parts.empty(); };
-  if (std::none_of(steps.begin(), steps.end(), is_shared)) return {};
+  if (absl::c_none_of(steps, is_shared)) return {};
   facts.ForEachOperation([&](ThreadIndex thread, int64_t start_ns, int64_t duration_ns) {
     if (model.threads[thread].process != track.process || !IsFirst(model, thread)) return;
     const size_t at = facts.StepAt(track.process, start_ns);
@@ -117,7 +117,7 @@ std::vector<SharedStep> StepsOf(const StepFacts& facts, const StepTrack& track) 
 double LostNs(const SharedStep& step, double processors) {
   std::vector<int64_t> ends;
   for (const auto& [thread, part] : step.parts) ends.push_back(part.time.end_ns);
-  std::sort(ends.begin(), ends.end());
+  absl::c_sort(ends);
   const double at_once = std::min(processors, static_cast<double>(ends.size()));
   double lost_ns = 0;
   for (size_t i = 1; i < ends.size(); ++i) {
@@ -159,7 +159,7 @@ std::vector<Finding> FindUnevenThreads(const StepFacts& facts) {
   const double ns = sharing.lost_ns / facts.count();
   if (sharing.steps < kLeastShared * facts.count() || !facts.IsAtLeast(ns, kUnevenThreadsPercent)) return {};
   const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
-  const auto [latest, times] = *std::max_element(sharing.last.begin(), sharing.last.end(), less);
+  const auto [latest, times] = *absl::c_max_element(sharing.last, less);
   double others_ns = 0;  // mean
   for (const auto& [thread, part_ns] : sharing.part_ns) {
     if (thread != latest) others_ns += part_ns / static_cast<double>(sharing.part_ns.size() - 1);

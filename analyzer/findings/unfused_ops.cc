@@ -31,7 +31,7 @@ constexpr absl::string_view kComputes[] = {"elu",      "gelu", "silu",  "silu_",
 
 template <size_t kCount>
 bool IsOneOf(const ScopeName& name, const absl::string_view (&names)[kCount]) {
-  return std::find(std::begin(names), std::end(names), name.op) != std::end(names);
+  return absl::c_linear_search(names, name.op);
 }
 
 // Chains in the steady steps, by the framework's outermost ops.
@@ -145,8 +145,7 @@ std::vector<Finding> FindUnfusedOps(const StepFacts& facts) {
   for (const Finding& page_faults : FindPageFaults(facts)) gain_ns -= page_faults.gain_ns;
   if (!facts.IsAtLeast(gain_ns, kUnfusedOpsPercent)) return {};
   const auto is_in = [&](const WorkItem& item) {
-    return std::any_of(item.group->layers.begin(), item.group->layers.end(),
-                       [&](LayerIndex layer) { return chains.layers().contains(layer); });
+    return absl::c_any_of(item.group->layers, [&](LayerIndex layer) { return chains.layers().contains(layer); });
   };
   Finding finding;
   finding.where = facts.LayersOf(is_in);
@@ -155,8 +154,7 @@ std::vector<Finding> FindUnfusedOps(const StepFacts& facts) {
       "%.0f elementwise operations in chains behind convolutions or products pass over the whole tensor each: %s.",
       chains.ops(), facts.PartOfStep(chains.ns()));
   finding.gain_ns = gain_ns;
-  finding.basis = GainBasis::kComputed;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kComputed);
   finding.evidence =
       "table work; of a chain of n, (n - 1) passes that take as long as those that only move data (add, mul, relu), "
       "less what page-faults claims";
@@ -200,8 +198,7 @@ std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts) {
   finding.sentence = absl::StrFormat("%s updates each tensor separately: about %.0f operations, %s.", optimizer, ops,
                                      facts.PartOfStep(ns));
   finding.gain_ns = (1 - kFusedPart) * ns;
-  finding.basis = GainBasis::kComputed;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kComputed);
   finding.evidence = "table layers: optimizer; a fused update took a third of the time or less in trials";
   const double own_ns = CostOfScopes(
       facts, [&](ScopeIndex scope) { return attribution.of_scope[scope].direction == LayerDirection::kUpdate; });

@@ -78,7 +78,7 @@ std::map<std::string, Function> FunctionsOf(const StepFacts& facts, const Span& 
 std::string ProgramOf(absl::string_view function) {
   std::string program(function);
   const auto is_other = [](unsigned char c) { return !absl::ascii_isalnum(c) && c != '_' && c != '.' && c != '-'; };
-  std::replace_if(program.begin(), program.end(), is_other, '_');
+  absl::c_replace_if(program, is_other, '_');
   program.erase(program.find_last_not_of('_') + 1);
   return program;
 }
@@ -118,7 +118,7 @@ std::string ChangedArguments(const std::vector<const CompiledProgram*>& programs
       const std::string& text = program->arguments[argument];
       name = text.substr(0, text.rfind(' '));
       const std::string shape = ShapeOf(text);
-      if (std::find(shapes.begin(), shapes.end(), shape) == shapes.end()) shapes.push_back(shape);
+      if (!absl::c_linear_search(shapes, shape)) shapes.push_back(shape);
     }
     if (shapes.size() < 2) continue;
     const size_t shown = std::min(shapes.size(), kShownShapes);
@@ -192,8 +192,8 @@ Span SpanOf(const StepFacts& facts) {
       sum_ns += model.scopes.duration_ns[scope];
       first_ns = std::min(first_ns, start_ns);
     });
-    const auto most = std::max_element(compiled.begin(), compiled.end(),
-                                       [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
+    const auto most =
+        absl::c_max_element(compiled, [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
     if (most == compiled.end()) return span;
     span.process = most->first;
     span.start_ns = most->second.second;

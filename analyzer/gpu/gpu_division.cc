@@ -38,13 +38,13 @@ class GpuDivision {
     for (; next_ < range_.second && gpu_.start_ns[next_] <= now_ns_; ++next_) {
       if (gpu_.end_ns[next_] <= now_ns_) continue;
       running_.push_back({gpu_.end_ns[next_], next_});
-      std::push_heap(running_.begin(), running_.end(), std::greater<>());
+      absl::c_push_heap(running_, std::greater<>());
     }
   }
 
   void LetEnd() {
     while (!running_.empty() && running_.front().end_ns <= now_ns_) {
-      std::pop_heap(running_.begin(), running_.end(), std::greater<>());
+      absl::c_pop_heap(running_, std::greater<>());
       running_.pop_back();
     }
   }
@@ -52,7 +52,7 @@ class GpuDivision {
   // Remainders go to the activities in turn.
   void DividePiece(int64_t end_ns) {
     if (running_.empty()) return take_({now_ns_, end_ns, end_ns - now_ns_, kNone});
-    const auto count = static_cast<int64_t>(running_.size());
+    const auto count = std::ssize(running_);
     const int64_t even_ns = (end_ns - now_ns_) / count;
     const int64_t rest_ns = (end_ns - now_ns_) % count;
     for (int64_t i = 0; i < count; ++i) {
@@ -112,16 +112,7 @@ constexpr size_t kWorks = 3;  // compute, copy, communication
 
 // The most relevant kind: training, else inference; what repeats during set-up may take longer.
 int Telling(StepKind kind) {
-  switch (kind) {
-    case StepKind::kTraining:
-      return 3;
-    case StepKind::kInference:
-      return 2;
-    case StepKind::kValidation:
-      return 1;
-    default:
-      return 0;
-  }
+  return kind == StepKind::kTraining ? 3 : kind == StepKind::kInference ? 2 : kind == StepKind::kValidation ? 1 : 0;
 }
 
 IntervalSet TimeOf(const std::vector<const Step*>& steps) {
@@ -138,8 +129,7 @@ std::vector<const Step*> MeasuredSteps(const std::vector<const Step*>& steps, co
 
 int64_t CommonBatch(const std::vector<const Step*>& steps) {
   const int64_t batch = steps.front()->samples;
-  const bool is_common =
-      std::all_of(steps.begin(), steps.end(), [&](const Step* step) { return step->samples == batch; });
+  const bool is_common = absl::c_all_of(steps, [&](const Step* step) { return step->samples == batch; });
   return is_common ? batch : 0;
 }
 
@@ -177,7 +167,7 @@ uint32_t BlocksByRegisters(uint32_t registers_per_thread, uint32_t warps_per_blo
 
 std::pair<GpuIndex, GpuIndex> GpuRangeOf(const TraceModel& model, GpuDeviceIndex device) {
   const std::vector<GpuDeviceIndex>& column = model.gpu.device;
-  const auto range = std::equal_range(column.begin(), column.end(), device);
+  const auto range = absl::c_equal_range(column, device);
   return {static_cast<GpuIndex>(range.first - column.begin()), static_cast<GpuIndex>(range.second - column.begin())};
 }
 
@@ -236,18 +226,17 @@ int64_t CoveredIn(const IntervalSet& set, const IntervalSet& time) {
 std::vector<MeasuredTime> MeasuredTimes(const TraceModel& model, const std::vector<StepTrack>& steps) {
   std::vector<MeasuredTime> times(model.processes.size());
   std::vector<StepGroup> groups = GroupSteps(steps);  // most time first
-  std::stable_sort(groups.begin(), groups.end(),
-                   [](const StepGroup& a, const StepGroup& b) { return Telling(a.kind) > Telling(b.kind); });
+  absl::c_stable_sort(groups, [](const StepGroup& a, const StepGroup& b) { return Telling(a.kind) > Telling(b.kind); });
   for (const StepGroup& group : groups) {
     MeasuredTime& time = times[group.process];
     if (time.steps > 0) continue;
     const std::vector<const Step*> measured = MeasuredSteps(group.steady, GpuBlindTime(model, group.process));
     time.kind = group.kind;
     time.sort = group.sort;
-    time.steps = static_cast<int64_t>(measured.size());
+    time.steps = std::ssize(measured);
     time.batch = CommonBatch(measured);
     time.time = TimeOf(measured);
-    time.all_steps = static_cast<int64_t>(group.steady.size());
+    time.all_steps = std::ssize(group.steady);
     time.duration_ns = TimeOf(group.steady).total_ns();
     time.left_out = group.left_out;
   }
@@ -294,16 +283,15 @@ std::vector<ProcessIndex> ByRank(const TraceModel& model) {
     int64_t rank = 0;
     order.emplace_back(absl::SimpleAtoi(RankOf(model.processes[i]), &rank) ? rank : INT64_MAX, i);
   }
-  std::sort(order.begin(), order.end());
+  absl::c_sort(order);
   std::vector<ProcessIndex> processes;
   for (const auto& [rank, process] : order) processes.push_back(process);
   return processes;
 }
 
 std::optional<double> TheoreticalOccupancy(const GpuKernel& kernel, uint32_t compute_capability) {
-  const auto* limits =
-      std::find_if(std::begin(kMultiprocessors), std::end(kMultiprocessors),
-                   [&](const Multiprocessor& one) { return one.compute_capability == compute_capability; });
+  const auto* limits = absl::c_find_if(
+      kMultiprocessors, [&](const Multiprocessor& one) { return one.compute_capability == compute_capability; });
   const uint64_t threads = uint64_t{kernel.block[0]} * kernel.block[1] * kernel.block[2];
   if (limits == std::end(kMultiprocessors) || threads == 0 || threads > 1024) return {};
   if (kernel.registers_per_thread == 0 || kernel.registers_per_thread > kMostRegisters) return {};

@@ -59,8 +59,7 @@ class IdleDivision {
     Add(from_device, IdleCause::kCopies, What::kFromDevice);
     Add(others, IdleCause::kCopies, What::kOtherCopy);
     Add(gaps.Difference(communication).Difference(busy), IdleCause::kUnknown, What::kNothing);
-    std::sort(parts_.begin(), parts_.end(),
-              [](const Part& a, const Part& b) { return a.span.start_ns < b.span.start_ns; });
+    absl::c_sort(parts_, [](const Part& a, const Part& b) { return a.span.start_ns < b.span.start_ns; });
     auto gap = gaps.intervals().begin();
     for (const Part& part : parts_) {
       while (gap->end_ns <= part.span.start_ns) ++gap;
@@ -161,7 +160,7 @@ class IdleDivision {
     const What what = call == kNone ? What::kAsked : What::kCall;
     if (IsCopyBeyondDevice(model_, next)) return Emit(start_ns, end_ns, IdleCause::kCopies, what, call);
     int64_t returned_ns = start_ns;
-    if (call != kNone) returned_ns = std::max(start_ns, model_.calls.start_ns[call] + model_.calls.duration_ns[call]);
+    if (call != kNone) returned_ns = std::max(start_ns, model_.calls.EndOf(call));
     const int64_t launched_ns = std::min(end_ns, returned_ns + latency_ns_);
     TakeSlowHost(WatchOf(model_.gpu.thread[next]), {start_ns, std::min(end_ns, returned_ns)}, launched_ns, what, call);
     Emit(launched_ns, end_ns, IdleCause::kUnknown, What::kAsked);
@@ -218,12 +217,11 @@ HostRules::HostRules(const TraceModel& model) : model_(model), activities_(model
     const ThreadIndex thread = model.gpu.thread[activity];
     if (thread != kNone) requested_ns_[thread].push_back(AskedNs(activity));
   }
-  for (std::vector<int64_t>& of_thread : requested_ns_) std::sort(of_thread.begin(), of_thread.end());
+  for (std::vector<int64_t>& of_thread : requested_ns_) absl::c_sort(of_thread);
 }
 
 const ThreadStates* HostRules::StatesOf(ThreadIndex thread) const {
-  const auto found =
-      std::find_if(states_.begin(), states_.end(), [&](const ThreadStates& states) { return states.thread == thread; });
+  const auto found = absl::c_find_if(states_, [&](const ThreadStates& states) { return states.thread == thread; });
   return found == states_.end() ? nullptr : &*found;
 }
 

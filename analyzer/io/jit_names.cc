@@ -4,7 +4,6 @@
 
 #include <elf.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <fstream>
@@ -14,7 +13,6 @@
 #include "absl/strings/strip.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/outside_code.h"
-#include "preload/format/clock.h"
 #include "preload/format/folders.h"
 #include "preload/format/identity.h"
 

@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>

@@ -1,6 +1,5 @@
 #include "analyzer/io/machine_files.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,7 +16,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "preload/format/clock.h"
 #include "preload/format/identity.h"
 
 namespace dlhook::analyzer::inline io {
@@ -38,7 +36,7 @@ std::vector<Group> GroupsOf(const std::string& root, uint32_t pid) {
     if (fields.size() < 3) continue;
     const std::vector<std::string> controllers = absl::StrSplit(fields[1], ',');
     const bool is_version_2 = fields[1].empty();
-    if (!is_version_2 && absl::c_find(controllers, "cpu") == controllers.end()) continue;
+    if (!is_version_2 && !absl::c_linear_search(controllers, "cpu")) continue;
     for (const char* folder : {"", "/cpu", "/cpu,cpuacct"}) {
       if (is_version_2 == (*folder == '\0'))
         groups.push_back({absl::StrCat(root, "/sys/fs/cgroup", folder), fields[2]});

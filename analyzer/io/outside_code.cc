@@ -16,7 +16,6 @@
 #include "absl/strings/str_split.h"
 #include "analyzer/io/byte_source.h"
 #include "preload/format/build_id.h"
-#include "preload/format/clock.h"
 #include "preload/python/python_frames.h"
 
 namespace dlhook::analyzer::inline io {

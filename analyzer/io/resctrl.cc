@@ -2,7 +2,6 @@
 #include "analyzer/io/resctrl.h"
 
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>

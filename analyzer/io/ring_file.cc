@@ -4,8 +4,6 @@
 #include <limits.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,7 +15,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "analyzer/io/packet_reader.h"
-#include "preload/format/hook_table.h"
 #include "preload/format/identity.h"
 #include "proto/trace.pb.h"
 

@@ -8,8 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/io/machine_files.h"
-#include "preload/drain/proc_counters.h"
-#include "preload/format/clock.h"
 #include "preload/format/identity.h"
 #include "preload/unwind/stack_walk.h"
 

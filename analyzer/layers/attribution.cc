@@ -8,8 +8,6 @@ namespace {
 // Real nesting is a few calls deep; only a damaged trace goes beyond.
 constexpr int kMaxDepth = 64;
 
-bool IsCopyCall(const Op& op) { return op.copy(); }
-
 bool IsInCollective(const TraceModel& model, CallIndex call) {
   for (int depth = 0; call != kNone && depth < kMaxDepth; call = model.calls.parent[call], ++depth) {
     if (model.ops[model.calls.op[call]].collective()) return true;
@@ -40,16 +38,9 @@ bool IsBackward(LayerDirection direction) {
 }
 
 LayerDirection BackwardOf(Direction direction) {
-  switch (direction) {
-    case Direction::kBackwardData:
-      return LayerDirection::kBackwardData;
-    case Direction::kBackwardWeights:
-      return LayerDirection::kBackwardWeights;
-    case Direction::kBackwardBias:
-      return LayerDirection::kBackwardBias;
-    default:
-      return LayerDirection::kBackward;
-  }
+  if (direction == Direction::kBackwardData) return LayerDirection::kBackwardData;
+  if (direction == Direction::kBackwardWeights) return LayerDirection::kBackwardWeights;
+  return direction == Direction::kBackwardBias ? LayerDirection::kBackwardBias : LayerDirection::kBackward;
 }
 
 const char* EvidenceName(Evidence evidence) {
@@ -80,7 +71,7 @@ void KeepLayers(const std::vector<LayerIndex>& order, Attribution* attribution) 
     layers.push_back(std::move(attribution->layers[old]));
   }
   attribution->layers = std::move(layers);
-  if (std::is_sorted(order.begin(), order.end()) && order.size() == new_index.size()) return;  // as they were
+  if (absl::c_is_sorted(order) && order.size() == new_index.size()) return;  // as they were
   const auto renumber = [&](Place& place) {
     if (place.layer != kNone) place.layer = new_index[place.layer];
   };
@@ -113,7 +104,7 @@ GpuWork GpuWorkOf(const TraceModel& model, GpuIndex activity) {
     case GpuActivityKind::kSet:
       return GpuWork::kCopy;
     case GpuActivityKind::kOp:
-      return call != kNone && IsCopyCall(model.ops[model.calls.op[call]]) ? GpuWork::kCopy : GpuWork::kCompute;
+      return call != kNone && model.ops[model.calls.op[call]].copy() ? GpuWork::kCopy : GpuWork::kCompute;
     default:
       return GpuWork::kCompute;
   }

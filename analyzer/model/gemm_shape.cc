@@ -33,9 +33,7 @@ std::optional<MatmulShape> MatMulShape(const Op& op) {
   const Tensor* a = Find(op, "src", "src_a");
   const Tensor* b = Find(op, "wei", "src_b");
   const Tensor* c = Find(op, "dst", "dst");
-  if (!a || !b || !c || a->dims.size() < 2 || b->dims.size() < 2 || c->dims.size() < 2) {
-    return std::nullopt;
-  }
+  if (!a || !b || !c || a->dims.size() < 2 || b->dims.size() < 2 || c->dims.size() < 2) return std::nullopt;
   return MatmulShape{.m = c->dims[c->dims.size() - 2],
                      .n = c->dims.back(),
                      .k = a->dims.back(),

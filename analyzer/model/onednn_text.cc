@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
@@ -16,12 +17,7 @@ constexpr std::array<absl::string_view, 18> kTypes = {"f8_e5m2", "f8_e4m3", "f4_
                                                       "bf16",    "e8m0",    "f16",     "f32",     "f64",     "s32",
                                                       "s8",      "u8",      "s4",      "u4",      "s64",     "bin"};
 
-bool IsType(absl::string_view text) {
-  for (absl::string_view type : kTypes) {
-    if (text == type) return true;
-  }
-  return false;
-}
+bool IsType(absl::string_view text) { return absl::c_linear_search(kTypes, text); }
 
 // Splits "diff_wei_bf16" into role and type (formats before 3.6).
 bool SplitRoleAndType(absl::string_view text, Tensor& tensor) {
@@ -136,9 +132,7 @@ std::vector<std::string> ParsePostOps(absl::string_view attributes) {
   for (absl::string_view op : absl::StrSplit(value, absl::ByAnyChar("+;"), absl::SkipEmpty())) {
     // A parameter "1e+06" is split here, too: what is left of it does not begin like a name.
     const absl::string_view name = op.substr(0, op.find(':'));
-    if (!name.empty() && absl::ascii_isalpha(static_cast<unsigned char>(name[0]))) {
-      names.emplace_back(name);
-    }
+    if (!name.empty() && absl::ascii_isalpha(static_cast<unsigned char>(name[0]))) names.emplace_back(name);
   }
   return names;
 }
@@ -158,9 +152,7 @@ std::optional<ProblemNumbers> ParseProblemNumbers(absl::string_view problem) {
       continue;
     }
     size_t letters = 0;
-    while (letters < problem.size() && absl::ascii_isalpha(static_cast<unsigned char>(problem[letters]))) {
-      ++letters;
-    }
+    while (letters < problem.size() && absl::ascii_isalpha(static_cast<unsigned char>(problem[letters]))) ++letters;
     const std::string key(problem.substr(0, letters));
     problem.remove_prefix(letters);
     const size_t before = problem.size();

@@ -177,18 +177,14 @@ std::optional<int> TypeBits(absl::string_view type) {
   if (type == "f32" || type == "tf32" || type == "s32" || type == "u32") return 32;
   if (type == "c16" || type == "cbf16") return 32;
   if (type == "bf16" || type == "f16" || type == "s16" || type == "u16") return 16;
-  if (type == "s8" || type == "u8" || type == "boolean" || type == "bool" || type == "e8m0") {
-    return 8;
-  }
+  if (type == "s8" || type == "u8" || type == "boolean" || type == "bool" || type == "e8m0") return 8;
   if (absl::StartsWith(type, "f8_")) return 8;
   if (type == "s4" || type == "u4" || absl::StartsWith(type, "f4_")) return 4;
   return std::nullopt;
 }
 
 std::optional<int64_t> GemmFlops(const GemmCall& gemm) {
-  if (gemm.kind == GemmKind::kPack || gemm.kind == GemmKind::kHeuristic) {
-    return std::nullopt;
-  }
+  if (gemm.kind == GemmKind::kPack || gemm.kind == GemmKind::kHeuristic) return std::nullopt;
   if (gemm.groups > 0) {
     const bool is_known = gemm.flops != 0 || gemm.m != 0;  // else sizes are in device memory
     if (!is_known || gemm.flops > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
@@ -223,9 +219,7 @@ std::optional<int64_t> MatrixFlops(const MatrixCall& op) {
 }
 
 std::optional<int64_t> MatrixBytes(const MatrixCall& op) {
-  if (op.kind == MatrixKind::kGeam || op.kind == MatrixKind::kTransform) {
-    return MovedBytes(op);
-  }
+  if (op.kind == MatrixKind::kGeam || op.kind == MatrixKind::kTransform) return MovedBytes(op);
   return Times(BytesOf(MatrixElements(op), op.type), BatchOf(op.batch));
 }
 

@@ -37,7 +37,7 @@ class ThreadCursor {
     if (!open_.empty() && open_.back().end_ns == next_time_ns_) {
       open_.pop_back();
     } else {
-      const int64_t end_ns = model_.calls.start_ns[next_] + model_.calls.duration_ns[next_];
+      const int64_t end_ns = model_.calls.EndOf(next_);
       open_.push_back({std::min(end_ns, model_.end_ns), model_.calls.op[next_]});
       ++next_;
     }
@@ -240,9 +240,7 @@ Grid MakeGrid(const TraceModel& model, const Intervals& idle) {
     }
   }
   grid.idle_before_ns.assign(grid.times.size() + 1, 0);
-  for (size_t i = 0; i < grid.times.size(); ++i) {
-    grid.idle_before_ns[i + 1] = grid.idle_before_ns[i] + grid.idle_ns[i];
-  }
+  for (size_t i = 0; i < grid.times.size(); ++i) grid.idle_before_ns[i + 1] = grid.idle_before_ns[i] + grid.idle_ns[i];
   return grid;
 }
 

@@ -38,7 +38,7 @@ bool OneDnnIsXlas(const ProcessInfo& process) {
 
 std::pair<CallIndex, CallIndex> CallColumns::RangeOf(ThreadIndex of_thread) const {
   if (of_thread == kNone) return {0, static_cast<CallIndex>(size())};
-  const auto [begin, end] = std::equal_range(thread.begin(), thread.end(), of_thread);
+  const auto [begin, end] = absl::c_equal_range(thread, of_thread);
   return {static_cast<CallIndex>(begin - thread.begin()), static_cast<CallIndex>(end - thread.begin())};
 }
 
@@ -73,12 +73,10 @@ bool TraceModel::UsesGpu() const {
 
 bool TraceModel::HasReachedLimit() const {
   const auto has_limit = [](const ProcessInfo& process) {
-    return std::any_of(process.losses.begin(), process.losses.end(),
-                       [](const Loss& loss) { return loss.reason == LossReason::kTraceLimit; });
+    return absl::c_any_of(process.losses, [](const Loss& loss) { return loss.reason == LossReason::kTraceLimit; });
   };
-  return std::any_of(processes.begin(), processes.end(), has_limit) ||
-         std::any_of(aggregates.begin(), aggregates.end(),
-                     [](const AggregateRow& row) { return row.cause == AggregateCause::kTraceLimit; });
+  return absl::c_any_of(processes, has_limit) ||
+         absl::c_any_of(aggregates, [](const AggregateRow& row) { return row.cause == AggregateCause::kTraceLimit; });
 }
 
 absl::Span<const uint64_t> TraceModel::OperandsOf(CallIndex call) const {

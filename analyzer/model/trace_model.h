@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <tuple>
 
 #include "absl/types/span.h"
 #include "analyzer/model/compact_column.h"
@@ -11,7 +12,6 @@
 #include "analyzer/model/scope_role.h"
 #include "analyzer/model/trace_enums.h"
 #include "preload/format/thread_states.h"
-#include "proto/values.h"
 
 namespace dlhook::analyzer::inline model {
 
@@ -50,11 +50,22 @@ struct CallColumns {
   std::vector<FrameIndex>
       native_stack;  // innermost frame of the caller; kNone: none. Empty if the run has no native stacks
   size_t size() const { return op.size(); }
+  int64_t EndOf(CallIndex call) const { return start_ns[call] + duration_ns[call]; }
   ScopeIndex ScopeOf(CallIndex call) const { return scope.empty() ? kNone : scope[call]; }
   FrameIndex NativeStackOf(CallIndex call) const { return native_stack.empty() ? kNone : native_stack[call]; }
   // The calls [first, second) of one thread; all if `of_thread` is kNone.
   std::pair<CallIndex, CallIndex> RangeOf(ThreadIndex of_thread) const;
 };
+// Those that every run has.
+constexpr std::tuple kCallColumns = {&CallColumns::start_ns, &CallColumns::duration_ns, &CallColumns::self_ns,
+                                     &CallColumns::op,       &CallColumns::thread,      &CallColumns::parent,
+                                     &CallColumns::sequence};
+
+// Calls `function` with each of these members.
+template <typename... Members, typename Function>
+void ForEachOf(const std::tuple<Members...>& members, Function function) {
+  std::apply([&](auto... member) { (function(member), ...); }, members);
+}
 
 // Samples of threads' CPU time as parallel arrays, ordered by (thread, time).
 struct SampleColumns {
@@ -265,6 +276,13 @@ struct GpuActivityColumns {
   bool empty() const { return start_ns.empty(); }
   int64_t DurationNs(GpuIndex activity) const { return end_ns[activity] - start_ns[activity]; }
 };
+// Those that every run with a GPU has.
+constexpr std::tuple kGpuColumns = {
+    &GpuActivityColumns::start_ns,    &GpuActivityColumns::end_ns, &GpuActivityColumns::kind,
+    &GpuActivityColumns::source,      &GpuActivityColumns::device, &GpuActivityColumns::stream,
+    &GpuActivityColumns::kernel,      &GpuActivityColumns::bytes,  &GpuActivityColumns::direction,
+    &GpuActivityColumns::host_memory, &GpuActivityColumns::graph,  &GpuActivityColumns::launch_call,
+    &GpuActivityColumns::call,        &GpuActivityColumns::thread, &GpuActivityColumns::requested_ns};
 
 // Time of a process in which GPU times came from one source (kNone: from none, and why). By process, ascending, without
 // gaps after the first one.
@@ -339,11 +357,29 @@ struct CallOperands {
   std::vector<uint64_t> value;
 };
 
-struct TraceModel {
+// What all parts of a run have in common, whichever of its calls, scopes and GPU work they have.
+struct CommonModel {
   std::string name;  // the name of its folder or file
   std::vector<ProcessInfo> processes;
   std::vector<ThreadData> threads;
   std::vector<Op> ops;  // distinct over the run (same definition, same index, in all processes and interning periods)
+  std::vector<ScopeWindow> scope_windows;  // by process, ascending; a process without windows has all scopes
+  std::vector<std::string> names;          // distinct over the run; appended by AddName
+  std::vector<ScopeRole> roles;            // by name
+  std::vector<PythonStack> python_stacks;
+  std::vector<Module> modules;
+  std::vector<CompiledCode> compiled;  // by process; kernels of a region and direction in their order
+  NativeFrameColumns native_frames;
+  NativeSymbols native_symbols;        // empty before they are looked up
+  std::vector<GpuDevice> gpu_devices;  // by process, ordinal; including devices known only from activities
+  // By device: by how much later than it was its work may still seem to be (reader/gpu_links.h). May be shorter.
+  std::vector<int64_t> gpu_clock_error_ns;
+  std::vector<GpuKernel> gpu_kernels;
+  std::vector<GpuWindow> gpu_windows;
+  std::vector<RecordingStop> recording_stops;  // by process, ascending
+};
+
+struct TraceModel : CommonModel {
   CallColumns calls;
   std::vector<FailedCall> failed_calls;  // in the order of `call`; few, so separate from the columns
   CallOperands operands;
@@ -352,32 +388,18 @@ struct TraceModel {
   std::vector<Wait> waits;  // by process, where samples were taken
   std::vector<CompiledOp> compiled_ops;
   std::vector<CompiledProgram> compiled_programs;  // by process, in the order in which they became known
-  std::vector<ScopeWindow> scope_windows;          // by process, ascending; a process without windows has all scopes
   std::vector<ReadSpan> read_spans;                // by process, ascending; a process without spans was read whole
-  std::vector<std::string> names;                  // distinct over the run; appended by AddName
-  std::vector<ScopeRole> roles;                    // by name
-  std::vector<PythonStack> python_stacks;
-  std::vector<Module> modules;
-  std::vector<CompiledCode> compiled;  // by process; kernels of a region and direction in their order
-  NativeFrameColumns native_frames;
-  NativeSymbols native_symbols;         // empty before they are looked up
-  std::vector<CounterSeries> counters;  // by process, thread (series without a thread last), kind
-  std::vector<CounterSeries> states;    // what threads did (preload/format/thread_states.h), in the same order
-  std::vector<LoadSample> loads;        // by process, ascending; what counts from the start never decreases
-  GpuActivityColumns gpu;               // except OVERHEAD
+  std::vector<CounterSeries> counters;             // by process, thread (series without a thread last), kind
+  std::vector<CounterSeries> states;  // what threads did (preload/format/thread_states.h), in the same order
+  std::vector<LoadSample> loads;      // by process, ascending; what counts from the start never decreases
+  GpuActivityColumns gpu;             // except OVERHEAD
   std::vector<std::pair<int64_t, int64_t>>
-      gpu_overhead;                    // start and end of measurement costs on the host, as reported by the source
-  std::vector<GpuDevice> gpu_devices;  // by process, ordinal; including devices known only from activities
-  // By device: by how much later than it was its work may still seem to be (reader/gpu_links.h). May be shorter.
-  std::vector<int64_t> gpu_clock_error_ns;
-  std::vector<GpuKernel> gpu_kernels;
-  std::vector<GpuWindow> gpu_windows;
+      gpu_overhead;                 // start and end of measurement costs on the host, as reported by the source
   std::vector<MemoryEvent> memory;  // by process, ascending
   // For calls that are not made directly by a framework's operator: call -> stack, ascending by call.
   std::vector<std::pair<CallIndex, StackIndex>> call_stacks;
   std::vector<AggregateRow> aggregates;
-  std::vector<RecordingStop> recording_stops;  // by process, ascending
-  int64_t start_ns = 0;                        // earliest start and latest end of the processes
+  int64_t start_ns = 0;  // earliest start and latest end of the processes
   int64_t end_ns = 0;
   // Oddities found while reading: sentence -> count.
   std::map<std::string, int64_t> oddities;
@@ -390,7 +412,7 @@ struct TraceModel {
   }
   ScopeRole RoleOf(ScopeIndex scope) const { return roles[scopes.look[scope].name]; }
   // Whether any scope may have it.
-  bool HasRole(ScopeRole role) const { return absl::c_find(roles, role) != roles.end(); }
+  bool HasRole(ScopeRole role) const { return absl::c_linear_search(roles, role); }
   // 0: success, or a function that returns no status.
   int32_t StatusOf(CallIndex call) const;
   // Whether a GPU was asked for anything, with success: frameworks look for one on machines without.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <iterator>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -26,8 +27,8 @@ constexpr string_view kElementTypes[] = {
 // Namespaces that only distinguish releases and builds, or nothing at all.
 bool IsSilentPart(string_view part) {
   constexpr string_view kSilent[] = {"(anonymous namespace)", "__cxx11", "__1", "__ndk1", "_V2", "__detail"};
-  return std::find(std::begin(kSilent), std::end(kSilent), part) != std::end(kSilent) ||
-         absl::StartsWith(part, "lts_20") || absl::StartsWith(part, "json_abi_v");
+  return absl::c_linear_search(kSilent, part) || absl::StartsWith(part, "lts_20") ||
+         absl::StartsWith(part, "json_abi_v");
 }
 
 // Prefixes of folded names of functions that only forward a call.
@@ -295,10 +296,6 @@ string_view WithoutCloneSuffixes(string_view name) {
   return name;
 }
 
-bool IsElementType(string_view arguments) {
-  return std::find(std::begin(kElementTypes), std::end(kElementTypes), arguments) != std::end(kElementTypes);
-}
-
 std::string PutTogether(const std::vector<Part>& parts) {
   std::string folded;
   bool in_lambda = false;
@@ -309,7 +306,8 @@ std::string PutTogether(const std::vector<Part>& parts) {
     in_lambda = is_lambda;
     if (!folded.empty()) folded += "::";
     absl::StrAppend(&folded, is_lambda ? string_view("{lambda}") : string_view(part.name));
-    if (IsElementType(part.template_arguments)) absl::StrAppend(&folded, "<", part.template_arguments, ">");
+    if (absl::c_linear_search(kElementTypes, part.template_arguments))
+      absl::StrAppend(&folded, "<", part.template_arguments, ">");
   }
   return folded;
 }
@@ -330,10 +328,9 @@ std::string FoldFunction(absl::string_view demangled) {
 
 bool IsPlumbing(absl::string_view function) {
   const std::string folded = FoldFunction(function);
-  if (std::find(std::begin(kPlumbingNames), std::end(kPlumbingNames), folded) != std::end(kPlumbingNames)) return true;
+  if (absl::c_linear_search(kPlumbingNames, folded)) return true;
   if (absl::StartsWith(folded, "at::_ops::") && absl::EndsWith(folded, "::redispatch")) return true;
-  return std::any_of(std::begin(kPlumbingPrefixes), std::end(kPlumbingPrefixes),
-                     [&](string_view prefix) { return absl::StartsWith(folded, prefix); });
+  return absl::c_any_of(kPlumbingPrefixes, [&](string_view prefix) { return absl::StartsWith(folded, prefix); });
 }
 
 }  // namespace dlhook::analyzer::names

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <memory>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -38,14 +39,14 @@ bool IsScaffolding(absl::string_view name) {
       "namespace", "nv_bfloat16", "cudnnTensorStruct", "int8_t", "uint8_t", "int32_t", "int64_t",
       "uint32_t", "size_t"};
   // clang-format on
-  return std::find(std::begin(kWords), std::end(kWords), name) != std::end(kWords);
+  return absl::c_linear_search(kWords, name);
 }
 
 bool IsDataType(absl::string_view name) {
   static constexpr absl::string_view kTypes[] = {
       "float", "double", "__half", "half",  "__nv_bfloat16", "nv_bfloat16", "Half",   "BFloat16", "int",
       "char",  "bool",   "long",   "short", "float2",        "complex",     "int8_t", "uint8_t"};
-  return std::find(std::begin(kTypes), std::end(kTypes), name) != std::end(kTypes);
+  return absl::c_linear_search(kTypes, name);
 }
 
 struct Identifier {
@@ -77,7 +78,7 @@ std::string Distinction(absl::string_view arguments) {
   for (const Identifier& identifier : Identifiers(arguments)) {
     if (type.empty() && IsDataType(identifier.name)) type = identifier.name;
     if (identifier.is_qualifier || IsScaffolding(identifier.name)) continue;
-    if (std::find(names.begin(), names.end(), identifier.name) != names.end()) continue;
+    if (absl::c_linear_search(names, identifier.name)) continue;
     names.push_back(identifier.name);
     if (names.size() == kMaxNames) break;
   }
@@ -178,7 +179,7 @@ bool IsCollectiveKernel(absl::string_view demangled) {
   const auto has = [&](absl::string_view part) { return absl::StrContains(path, part); };
   // Inductor's names list what was fused, a wait for a collective included; a fused product computes, too.
   if (absl::StartsWith(path, "triton") || has("gemm") || has("matmul")) return has("nccl") || has("rccl");
-  return std::any_of(std::begin(kParts), std::end(kParts), has);
+  return absl::c_any_of(kParts, has);
 }
 
 std::string ShortKernelName(absl::string_view demangled) {

@@ -162,9 +162,7 @@ std::string GemmAlgorithmName(int32_t algorithm) {
   if (algorithm == -1) return "gemm_default";
   if (algorithm >= 0 && algorithm <= 23) return absl::StrCat("gemm_algo", algorithm);
   if (algorithm == 99) return "gemm_default_tensor_op";
-  if (algorithm >= 100 && algorithm <= 115) {
-    return absl::StrCat("gemm_algo", algorithm - 100, "_tensor_op");
-  }
+  if (algorithm >= 100 && algorithm <= 115) return absl::StrCat("gemm_algo", algorithm - 100, "_tensor_op");
   if (algorithm == 999) return "gemm_autotune";
   return absl::StrCat(algorithm);
 }

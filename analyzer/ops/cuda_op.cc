@@ -114,9 +114,7 @@ void DecodeCollective(const trace::Collective& collective, Op& op) {
   op.types = TypeName(call.data_type);
   if (collective.bytes() > 0 || collective.count() == 0) op.bytes = Bytes(collective.bytes());
   op.problem = call.kind == CollectiveKind::kUnknown ? "collective" : EnumName(call.kind);
-  if (call.kind != CollectiveKind::kBarrier) {
-    absl::StrAppend(&op.problem, " ", collective.count(), " ", op.types);
-  }
+  if (call.kind != CollectiveKind::kBarrier) absl::StrAppend(&op.problem, " ", collective.count(), " ", op.types);
   const std::string reduction = ReductionOperation(collective.reduction());
   if (!reduction.empty()) absl::StrAppend(&op.problem, " ", reduction);
   if (collective.peer() >= 0) absl::StrAppend(&op.problem, " peer", collective.peer());

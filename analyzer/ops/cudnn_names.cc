@@ -71,16 +71,10 @@ constexpr absl::string_view kBehaviorNotes[] = {
 }  // namespace
 
 std::string ConvolutionAlgorithmName(Direction direction, int32_t algorithm) {
-  switch (direction) {
-    case Direction::kForward:
-      return NameOrNumber(kForwardAlgorithms, algorithm);
-    case Direction::kBackwardData:
-      return NameOrNumber(kBackwardDataAlgorithms, algorithm);
-    case Direction::kBackwardWeights:
-      return NameOrNumber(kBackwardFilterAlgorithms, algorithm);
-    default:
-      return absl::StrCat(algorithm);
-  }
+  if (direction == Direction::kForward) return NameOrNumber(kForwardAlgorithms, algorithm);
+  if (direction == Direction::kBackwardData) return NameOrNumber(kBackwardDataAlgorithms, algorithm);
+  if (direction == Direction::kBackwardWeights) return NameOrNumber(kBackwardFilterAlgorithms, algorithm);
+  return absl::StrCat(algorithm);
 }
 
 std::string PoolingModeName(int32_t mode) { return NameOrNumber(kPooling, mode); }

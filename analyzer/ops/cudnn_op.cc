@@ -106,9 +106,7 @@ Direction DirectionOf(const trace::Cudnn& cudnn) {
   if (absl::StrContains(operation, "backward_weights") || absl::StrContains(operation, "backward_filter")) {
     return Direction::kBackwardWeights;
   }
-  if (absl::StrContains(operation, "backward") || absl::StrContains(operation, "_bwd")) {
-    return Direction::kBackward;
-  }
+  if (absl::StrContains(operation, "backward") || absl::StrContains(operation, "_bwd")) return Direction::kBackward;
   for (absl::string_view word : {"forward", "_fwd", "inference", "training", "bias_activation"}) {
     if (absl::StrContains(operation, word)) return Direction::kForward;
   }
@@ -136,9 +134,7 @@ std::string AlgorithmName(const trace::Cudnn& cudnn, const Op& op) {
     if (cudnn.has_plan()) return PlanAlgorithm(cudnn.plan());
     return cudnn.algorithm() < 0 ? "" : ConvolutionAlgorithmName(op.direction, cudnn.algorithm());
   }
-  if (absl::StartsWith(operation, "pointwise")) {
-    return mode < 0 ? "" : absl::StrCat(op.kind, "_", PointwiseName(mode));
-  }
+  if (absl::StartsWith(operation, "pointwise")) return mode < 0 ? "" : absl::StrCat(op.kind, "_", PointwiseName(mode));
   if (absl::StartsWith(operation, "resample")) return OrEmpty(mode, ResampleModeName);
   if (absl::StartsWith(operation, "activation_")) {
     return mode < 0 ? "" : absl::StrCat("eltwise_", ActivationModeName(mode));
@@ -153,39 +149,24 @@ std::string AlgorithmName(const trace::Cudnn& cudnn, const Op& op) {
   return "";
 }
 
-// oneDNN's tensor names; its log uses the same ones for convolutions in all directions.
+// oneDNN's tensor names; for convolutions its log uses the same ones in all directions.
+struct RoleNames {
+  trace::CudnnTensor::Role role;
+  const char* name;
+  const char* of_convolution;
+};
+constexpr RoleNames kRoleNames[] = {
+    {trace::CudnnTensor::X, "src", "src"},       {trace::CudnnTensor::INPUT, "src", "src"},
+    {trace::CudnnTensor::W, "wei", "wei"},       {trace::CudnnTensor::Y, "dst", "dst"},
+    {trace::CudnnTensor::OUTPUT, "dst", "dst"},  {trace::CudnnTensor::DX, "diff_src", "src"},
+    {trace::CudnnTensor::DW, "diff_wei", "wei"}, {trace::CudnnTensor::DY, "diff_dst", "dst"},
+    {trace::CudnnTensor::BIAS, "bia", "bia"},    {trace::CudnnTensor::DBIAS, "diff_bia", "bia"},
+    {trace::CudnnTensor::Z, "add", "add"},       {trace::CudnnTensor::SCALE, "scale", "scale"},
+    {trace::CudnnTensor::MEAN, "mean", "mean"},  {trace::CudnnTensor::VARIANCE, "variance", "variance"}};
+
 std::string RoleName(trace::CudnnTensor::Role role, bool is_convolution) {
-  using Tensor = trace::CudnnTensor;
-  switch (role) {
-    case Tensor::X:
-    case Tensor::INPUT:
-      return "src";
-    case Tensor::W:
-      return "wei";
-    case Tensor::Y:
-    case Tensor::OUTPUT:
-      return "dst";
-    case Tensor::DX:
-      return is_convolution ? "src" : "diff_src";
-    case Tensor::DW:
-      return is_convolution ? "wei" : "diff_wei";
-    case Tensor::DY:
-      return is_convolution ? "dst" : "diff_dst";
-    case Tensor::BIAS:
-      return "bia";
-    case Tensor::DBIAS:
-      return is_convolution ? "bia" : "diff_bia";
-    case Tensor::Z:
-      return "add";
-    case Tensor::SCALE:
-      return "scale";
-    case Tensor::MEAN:
-      return "mean";
-    case Tensor::VARIANCE:
-      return "variance";
-    default:
-      return "tensor";
-  }
+  const auto known = absl::c_find_if(kRoleNames, [&](const RoleNames& names) { return names.role == role; });
+  return known == std::end(kRoleNames) ? "tensor" : is_convolution ? known->of_convolution : known->name;
 }
 
 Tensor DecodeTensor(const trace::CudnnTensor& recorded, bool is_convolution) {
@@ -194,9 +175,7 @@ Tensor DecodeTensor(const trace::CudnnTensor& recorded, bool is_convolution) {
   tensor.type = TypeName(FromProto<DataType>(recorded.type()));
   tensor.dims = DimsOf(recorded);
   tensor.format = TensorFormat(tensor.dims, {recorded.stride().begin(), recorded.stride().end()});
-  if (recorded.vector_count() > 1) {
-    tensor.format = absl::StrCat(tensor.format, "_vect", recorded.vector_count());
-  }
+  if (recorded.vector_count() > 1) tensor.format = absl::StrCat(tensor.format, "_vect", recorded.vector_count());
   if (tensor.format == "strided") tensor.strides = absl::StrJoin(recorded.stride(), "x");
   return tensor;
 }

@@ -34,9 +34,7 @@ std::string Text(const Json& json) { return json.is_string() ? json.get<std::str
 
 std::optional<int64_t> Integer(const Json& json) {
   if (json.is_boolean()) return json.get<bool>() ? 1 : 0;
-  if (json.is_number_unsigned() && json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
-    return std::nullopt;
-  }
+  if (json.is_number_unsigned() && json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
   if (json.is_number_integer()) return json.get<int64_t>();
   int64_t number = 0;
   return json.is_string() && absl::SimpleAtoi(Text(json), &number) ? std::optional(number) : std::nullopt;
@@ -212,12 +210,8 @@ class PlanReader {
     ReadMode(json, node);
     const std::string& operation = node->operation();
     if (operation == "convolution_forward") return ReadOperands(json, kConvolutionOperands, node);
-    if (operation == "convolution_backward_data") {
-      return ReadOperands(json, kDataGradientOperands, node);
-    }
-    if (operation == "convolution_backward_filter") {
-      return ReadOperands(json, kFilterGradientOperands, node);
-    }
+    if (operation == "convolution_backward_data") return ReadOperands(json, kDataGradientOperands, node);
+    if (operation == "convolution_backward_filter") return ReadOperands(json, kFilterGradientOperands, node);
     ReadOperands(json, kOtherOperands, node);
   }
 
@@ -259,9 +253,7 @@ class PlanReader {
     const auto& nodes = cudnn_.plan().node();
     cudnn_.set_operation(nodes.Get(0).operation());
     for (const trace::CudnnNode& node : nodes) {
-      if (!absl::StartsWith(node.operation(), "convolution") && node.operation() != "matmul") {
-        continue;
-      }
+      if (!absl::StartsWith(node.operation(), "convolution") && node.operation() != "matmul") continue;
       cudnn_.set_operation(node.operation());
       return;
     }

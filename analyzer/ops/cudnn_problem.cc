@@ -27,9 +27,7 @@ const Recorded* Result(const trace::Cudnn& cudnn) {
 
 // Pads, strides and dilations of a graph are in its main node.
 const trace::CudnnNode& Windows(const trace::Cudnn& cudnn, trace::CudnnNode& copy) {
-  if (const trace::CudnnNode* node = MainNode(cudnn); node != nullptr && cudnn.stride_size() == 0) {
-    return *node;
-  }
+  if (const trace::CudnnNode* node = MainNode(cudnn); node != nullptr && cudnn.stride_size() == 0) return *node;
   *copy.mutable_pad() = cudnn.pad();
   *copy.mutable_stride() = cudnn.stride();
   *copy.mutable_dilation() = cudnn.dilation();
@@ -134,9 +132,7 @@ std::vector<const Recorded*> Inputs(const trace::Cudnn& cudnn) {
   for (const Recorded& tensor : cudnn.tensor()) {
     const bool is_input =
         tensor.role() == Recorded::X || tensor.role() == Recorded::INPUT || tensor.role() == Recorded::BIAS;
-    if (is_input && tensor.dim_size() > 0 && tensor.dim_size() <= kMaxProblemDims) {
-      inputs.push_back(&tensor);
-    }
+    if (is_input && tensor.dim_size() > 0 && tensor.dim_size() <= kMaxProblemDims) inputs.push_back(&tensor);
   }
   return inputs;
 }
@@ -163,9 +159,7 @@ std::optional<int64_t> AttentionFlops(const trace::Cudnn& cudnn, const trace::Cu
   const Recorded* q = FindTensor(cudnn, node.input_uid(0));
   const Recorded* k = FindTensor(cudnn, node.input_uid(1));
   const Recorded* v = FindTensor(cudnn, node.input_uid(2));
-  if (!q || !k || !v || q->dim_size() != 4 || k->dim_size() != 4 || v->dim_size() != 4) {
-    return std::nullopt;
-  }
+  if (!q || !k || !v || q->dim_size() != 4 || k->dim_size() != 4 || v->dim_size() != 4) return std::nullopt;
   const std::optional<int64_t> scores = MatMulFlops(DimsOf(*q), {q->dim(0), q->dim(1), q->dim(2), k->dim(2)});
   const std::optional<int64_t> sums = MatMulFlops({k->dim(2)}, {q->dim(0), q->dim(1), q->dim(2), v->dim(3)});
   const std::optional<int64_t> forward = Add(scores, sums);
@@ -185,26 +179,14 @@ constexpr size_t kMaxFormatDims = 12;  // more than any library takes
 using Order = std::vector<size_t>;  // dimensions, outermost first
 
 std::string Letters(size_t rank) {
-  switch (rank) {
-    case 1:
-      return "n";
-    case 2:
-      return "nc";
-    case 3:
-      return "ncw";
-    case 4:
-      return "nchw";
-    case 5:
-      return "ncdhw";
-    default:
-      return std::string("abcdefghijkl").substr(0, rank);
-  }
+  constexpr const char* kUsual[] = {"", "n", "nc", "ncw", "nchw", "ncdhw"};
+  return rank < std::size(kUsual) ? kUsual[rank] : std::string("abcdefghijkl").substr(0, rank);
 }
 
 // nchw, nhwc, chwn and the equivalents for other ranks.
 std::vector<Order> CommonOrders(size_t rank) {
   Order first(rank);
-  std::iota(first.begin(), first.end(), 0);
+  absl::c_iota(first, 0);
   if (rank < 3) return {first};
   Order channels_last = first, batch_last = first;
   std::rotate(channels_last.begin() + 1, channels_last.begin() + 2, channels_last.end());
@@ -245,9 +227,7 @@ const trace::CudnnTensor* FindTensor(const trace::Cudnn& cudnn, std::initializer
 
 const trace::CudnnTensor* FindTensor(const trace::Cudnn& cudnn, int64_t uid) {
   for (const Recorded& tensor : cudnn.tensor()) {
-    if (tensor.uid() == uid && tensor.dim_size() > 0 && tensor.dim_size() <= kMaxProblemDims) {
-      return &tensor;
-    }
+    if (tensor.uid() == uid && tensor.dim_size() > 0 && tensor.dim_size() <= kMaxProblemDims) return &tensor;
   }
   return nullptr;
 }

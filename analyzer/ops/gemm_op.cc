@@ -89,12 +89,8 @@ std::string LtImplementation(const trace::CudaGemm& cuda) {
   if (cuda.reduction() != 0) absl::StrAppend(&text, " reduction ", cuda.reduction());
   if (cuda.swizzle() != 0) absl::StrAppend(&text, " swizzle ", cuda.swizzle());
   if (cuda.custom_option() != 0) absl::StrAppend(&text, " custom ", cuda.custom_option());
-  if (cuda.inner_shape() != 0) {
-    absl::StrAppend(&text, " inner ", LtInnerShapeName(cuda.inner_shape()));
-  }
-  if (cuda.cluster_shape() != 0) {
-    absl::StrAppend(&text, " cluster ", LtClusterName(cuda.cluster_shape()));
-  }
+  if (cuda.inner_shape() != 0) absl::StrAppend(&text, " inner ", LtInnerShapeName(cuda.inner_shape()));
+  if (cuda.cluster_shape() != 0) absl::StrAppend(&text, " cluster ", LtClusterName(cuda.cluster_shape()));
   return text;
 }
 

@@ -165,18 +165,10 @@ Words Copy(Numbers n, bool into) {
 
 // Gradients of layers without weights are "backward".
 const char* PassWord(const Libxsmm& libxsmm, bool has_weights) {
-  switch (libxsmm.pass()) {
-    case Libxsmm::FORWARD:
-      return "forward_training";
-    case Libxsmm::BACKWARD:
-      return has_weights ? "backward_data" : "backward";
-    case Libxsmm::UPDATE:
-      return "backward_weights";
-    case Libxsmm::BACKWARD_UPDATE:
-      return "backward";
-    default:
-      return "";
-  }
+  if (libxsmm.pass() == Libxsmm::FORWARD) return "forward_training";
+  if (libxsmm.pass() == Libxsmm::BACKWARD) return has_weights ? "backward_data" : "backward";
+  if (libxsmm.pass() == Libxsmm::UPDATE) return "backward_weights";
+  return libxsmm.pass() == Libxsmm::BACKWARD_UPDATE ? "backward" : "";
 }
 
 bool HasWeights(Libxsmm::Layer layer) {

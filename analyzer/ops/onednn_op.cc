@@ -104,9 +104,7 @@ Dims DataDims(const Problem& problem) {
 Shapes DataShapes(const Problem& problem) {
   const Dims dims = DataDims(problem);
   Shapes shapes;
-  for (const char* role : {"data", "diff", "src", "dst", "diff_src", "diff_dst"}) {
-    shapes.emplace_back(role, dims);
-  }
+  for (const char* role : {"data", "diff", "src", "dst", "diff_src", "diff_dst"}) shapes.emplace_back(role, dims);
   return shapes;
 }
 
@@ -115,9 +113,7 @@ Shapes LayerNormalizationShapes(const Problem& problem) {
   const Dims dims = DataDims(problem);
   if (dims.empty()) return shapes;
   shapes.emplace_back("stats", Dims(dims.begin(), dims.end() - 1));
-  for (const char* role : {"scale", "shift", "diff_scale", "diff_shift"}) {
-    shapes.emplace_back(role, Dims{dims.back()});
-  }
+  for (const char* role : {"scale", "shift", "diff_scale", "diff_shift"}) shapes.emplace_back(role, Dims{dims.back()});
   return shapes;
 }
 
@@ -301,9 +297,7 @@ std::optional<int64_t> ForwardFlops(const Op& op, const Problem& problem, const 
     const Dims* dst = DimsOfRole(shapes, "dst");
     return src && dst ? MatMulFlops(*src, *dst) : std::nullopt;
   }
-  if (op.kind == "rnn") {
-    return RnnFlops(problem.numbers, RnnGates(op.algorithm), RnnDirections(problem.auxiliary));
-  }
+  if (op.kind == "rnn") return RnnFlops(problem.numbers, RnnGates(op.algorithm), RnnDirections(problem.auxiliary));
   return std::nullopt;
 }
 

@@ -72,12 +72,11 @@ TensorCore ByType(trace::DataType type, const trace::CudaGemm& cuda) {
   }
 }
 
-bool HasNote(const trace::CudnnPlan& plan, int32_t note) { return absl::c_count(plan.numerical_note(), note) > 0; }
-
 // An engine without notes reports that it has none, unless it was not asked: plans from JSON are not.
 std::optional<TensorCore> OfPlan(const trace::CudnnPlan& plan) {
   constexpr int32_t kTensorCoreNote = 0;
-  if (HasNote(plan, kTensorCoreNote)) return TensorCore{true, true, "engine's numerical note"};
+  if (absl::c_count(plan.numerical_note(), kTensorCoreNote) > 0)
+    return TensorCore{true, true, "engine's numerical note"};
   if (plan.engine() < 0 || !plan.json().empty()) return std::nullopt;
   return TensorCore{false, true, "engine has no tensor_core note"};
 }
@@ -102,9 +101,7 @@ TensorCore OfMathType(int32_t math_type, const std::string& types) {
 std::optional<TensorCore> TensorCoreOf(const trace::Gemm& gemm) {
   if (!gemm.has_cuda() || gemm.a_type() == trace::DATA_TYPE_UNKNOWN) return std::nullopt;
   const trace::CudaGemm& cuda = gemm.cuda();
-  if (gemm.kind() == trace::Gemm::GEMV || gemm.kind() == trace::Gemm::GER) {
-    return No("matrix-vector");
-  }
+  if (gemm.kind() == trace::Gemm::GEMV || gemm.kind() == trace::Gemm::GER) return No("matrix-vector");
   if (IsPedantic(cuda)) {
     return No(cuda.compute_type() >= kFirstComputeType
                   ? absl::StrCat("compute type ", ComputeTypeName(cuda.compute_type()))

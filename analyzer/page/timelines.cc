@@ -172,11 +172,11 @@ std::vector<Window> ChooseWindows(const StepFacts& facts) {
     return Window{id, name.empty() ? title : absl::StrCat(title, " (", name, ")"), step.start_ns, step.end_ns};
   };
   const Step first = steps.front();
-  std::stable_sort(steps.begin(), steps.end(), [&](const Step& a, const Step& b) { return duration(a) < duration(b); });
+  absl::c_stable_sort(steps, [&](const Step& a, const Step& b) { return duration(a) < duration(b); });
   std::vector<Window> windows = {window("median", "Median step", steps[(steps.size() - 1) / 2])};
   const auto add = [&](const Window& more) {
     const auto is_it = [&](const Window& known) { return known.start_ns == more.start_ns; };
-    if (std::none_of(windows.begin(), windows.end(), is_it)) windows.push_back(more);
+    if (absl::c_none_of(windows, is_it)) windows.push_back(more);
   };
   add(window("slowest", "Slowest steady step", steps.back()));
   add(window("first", "First steady step", first));
@@ -200,7 +200,7 @@ class WindowReader {
     for (const StepTrack& track : steps_) ReadSteps(track);
     for (ThreadIndex thread = 0; thread < model_.threads.size(); ++thread) ReadThread(thread);
     ReadGpus();
-    std::stable_sort(tracks_.begin(), tracks_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    absl::c_stable_sort(tracks_, [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<Track> tracks;
     for (auto& [process, track] : tracks_) tracks.push_back(std::move(track));
     return tracks;
@@ -281,8 +281,8 @@ class WindowReader {
     });
     const auto [first, last] = calls.RangeOf(thread);
     Reaching(calls, first, last, [&](CallIndex call) {
-      Add(calls.start_ns[call], calls.start_ns[call] + calls.duration_ns[call], DepthOfCall(call), names_.OfCall(call),
-          attribution_.of_call[call], &track);
+      Add(calls.start_ns[call], calls.EndOf(call), DepthOfCall(call), names_.OfCall(call), attribution_.of_call[call],
+          &track);
     });
     if (!track.slices.empty()) tracks_.emplace_back(data.process, std::move(track));
   }

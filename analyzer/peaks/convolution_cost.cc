@@ -16,7 +16,6 @@ namespace {
 constexpr double kFftTile = 32;
 
 double Product(const std::array<double, 3>& sizes) { return sizes[0] * sizes[1] * sizes[2]; }
-
 double Smallest(const std::array<double, 3>& sizes) { return *absl::c_min_element(sizes); }
 
 double DirectFlops(const ConvolutionShape& shape) {

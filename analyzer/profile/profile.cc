@@ -48,7 +48,7 @@ void Profile::Add(NodeIndex stack, LabelsIndex labels, const Weights& weights) {
 std::vector<NodeIndex> Profile::PathTo(NodeIndex node) const {
   std::vector<NodeIndex> path;
   for (; node != kRoot; node = nodes_[node].parent) path.push_back(node);
-  std::reverse(path.begin(), path.end());
+  absl::c_reverse(path);
   return path;
 }
 

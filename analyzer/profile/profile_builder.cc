@@ -46,7 +46,7 @@ class PhaseFinder {
 
  private:
   static void SortByStart(std::vector<PhaseInterval>& phases) {
-    std::sort(phases.begin(), phases.end(), [](const auto& a, const auto& b) { return a.start_ns < b.start_ns; });
+    absl::c_sort(phases, [](const auto& a, const auto& b) { return a.start_ns < b.start_ns; });
   }
 
   const TraceModel& model_;
@@ -320,7 +320,7 @@ Profile BuildProfile(const TraceModel& model, const LayerAnalysis& analysis, con
 std::vector<std::string> LayerNames(const Attribution& attribution) {
   std::vector<std::string> names;
   for (const Layer& layer : attribution.layers) {
-    if (std::find(names.begin(), names.end(), layer.name) == names.end()) names.push_back(layer.name);
+    if (!absl::c_linear_search(names, layer.name)) names.push_back(layer.name);
   }
   return names;
 }

@@ -14,7 +14,6 @@ std::string ProcessTitle(const ProcessInfo& process) {
 }
 
 std::string ThreadTitle(const ThreadData& thread) { return absl::StrCat(thread.name, " (thread ", thread.tid, ")"); }
-
 std::string Marked(absl::string_view name, absl::string_view kind) { return absl::StrCat(name, " [", kind, "]"); }
 
 }  // namespace
@@ -225,7 +224,7 @@ NodeIndex FrameworkStacks::Under(NodeIndex outer, PathIndex path, StackIndex sta
 NodeIndex FrameworkStacks::Weave(NodeIndex outer, PathIndex path, StackIndex stack, size_t count) {
   std::vector<PathIndex> chain;
   for (; path != kNoScopes; path = paths_[path].parent) chain.push_back(path);
-  std::reverse(chain.begin(), chain.end());
+  absl::c_reverse(chain);
   const size_t frames = stack == kNone ? 0 : model_.python_stacks[stack].frames.size();
   size_t done = 0;
   NodeIndex node = outer;
@@ -307,7 +306,7 @@ std::vector<ProfileFrameIndex> NativeStacks::FramesOf(FrameIndex frame, StackInd
     const bool is_inlined = native[i] != kNone && i + 1 < entries.size() && native[i + 1] == native[i];
     frames.push_back(FrameOf(entry, native[i], is_inlined));
   }
-  std::reverse(frames.begin(), frames.end());
+  absl::c_reverse(frames);
   return frames;
 }
 

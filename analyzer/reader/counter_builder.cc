@@ -24,7 +24,7 @@ void Append(const std::vector<uint64_t>& from, std::vector<uint64_t>* column) {
 
 std::vector<size_t> OrderOf(const std::vector<uint64_t>& ticks) {
   std::vector<size_t> order(ticks.size());
-  std::iota(order.begin(), order.end(), 0);
+  absl::c_iota(order, 0);
   absl::c_stable_sort(order, [&](size_t a, size_t b) { return ticks[a] < ticks[b]; });
   return order;
 }

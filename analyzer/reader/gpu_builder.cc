@@ -4,7 +4,6 @@
 
 #include "absl/strings/escaping.h"
 #include "analyzer/model/limits.h"
-#include "analyzer/reader/gpu_links.h"
 
 namespace dlhook::analyzer::inline reader {
 namespace {
@@ -29,25 +28,6 @@ std::string UuidText(const std::string& bytes) {
 template <typename Column>
 auto At(const Column& column, int i) {
   return column.empty() ? 0 : column.Get(i);
-}
-
-template <typename Function>
-void ForEachColumn(GpuActivityColumns* gpu, Function function) {
-  function(&gpu->start_ns);
-  function(&gpu->end_ns);
-  function(&gpu->kind);
-  function(&gpu->source);
-  function(&gpu->device);
-  function(&gpu->stream);
-  function(&gpu->kernel);
-  function(&gpu->bytes);
-  function(&gpu->direction);
-  function(&gpu->host_memory);
-  function(&gpu->graph);
-  function(&gpu->launch_call);
-  function(&gpu->call);
-  function(&gpu->thread);
-  function(&gpu->requested_ns);
 }
 
 void AppendOne(const StagedGpu& work, GpuDeviceIndex device, GpuActivityColumns* gpu) {
@@ -242,7 +222,7 @@ void GpuBuilder::Append() {
   };
   if (!absl::c_is_sorted(work, is_before)) absl::c_sort(work, is_before);
   const size_t base = first_work_ = gpu.size();
-  ForEachColumn(&gpu, [&](auto* column) { GrowFor(column, work.size()); });
+  ForEachOf(kGpuColumns, [&](auto column) { GrowFor(&(gpu.*column), work.size()); });
   if (!queue_.empty()) {
     gpu.queued_ns.resize(base + work.size(), kNotKnown);
     gpu.submitted_ns.resize(base + work.size(), kNotKnown);

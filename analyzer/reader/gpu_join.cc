@@ -36,7 +36,7 @@ class DeviceWaits {
       const auto [first, last] = model.calls.RangeOf(thread);
       for (CallIndex call = first; call < last; ++call) {
         if (!WaitsForAll(model, call, is_one_stream)) continue;
-        waits_.emplace_back(model.calls.start_ns[call], model.calls.start_ns[call] + model.calls.duration_ns[call]);
+        waits_.emplace_back(model.calls.start_ns[call], model.calls.EndOf(call));
       }
     }
     absl::c_sort(waits_);
@@ -85,7 +85,7 @@ void GpuJoin::Join(absl::Span<StagedGpu> work) {
 // A stream runs its work one by one, in the order of the requests.
 void GpuJoin::JoinAcrossSteps(absl::Span<StagedGpu> work) {
   std::vector<uint32_t> order(work.size());
-  std::iota(order.begin(), order.end(), 0);
+  absl::c_iota(order, 0);
   absl::c_stable_sort(order, [&](uint32_t a, uint32_t b) {
     return std::tie(work[a].device, work[a].stream, work[a].correlation) <
            std::tie(work[b].device, work[b].stream, work[b].correlation);
@@ -195,7 +195,7 @@ void BoundGpuClocks(size_t first, const std::map<uint32_t, ThreadIndex>& threads
     int64_t returned_ns = is_one_device ? waits.ReturnedNs(gpu.requested_ns[i]) : INT64_MAX;
     const CallIndex call = gpu.launch_call[i];
     if (call != kNone && WaitsForItself(model->ops[model->calls.op[call]])) {
-      returned_ns = std::min(returned_ns, model->calls.start_ns[call] + model->calls.duration_ns[call]);
+      returned_ns = std::min(returned_ns, model->calls.EndOf(call));
     }
     if (returned_ns != INT64_MAX) bound.least_ns = std::max(bound.least_ns, gpu.end_ns[i] - returned_ns);
   }

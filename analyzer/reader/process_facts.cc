@@ -35,9 +35,7 @@ void ProcessFacts::Add(const trace::Header& told) {
     process.rank_variables.emplace_back(rank.name(), rank.value());
   }
   process.job = JobOf(header.run_key());
-  for (const trace::Setting& setting : header.setting()) {
-    process.settings.emplace_back(setting.name(), setting.value());
-  }
+  for (const trace::Setting& setting : header.setting()) process.settings.emplace_back(setting.name(), setting.value());
   process.processors = header.processors();
   Read(header.processor(), &process.processor);
   process.tool_version = header.tool_version();

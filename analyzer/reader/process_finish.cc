@@ -12,17 +12,6 @@ namespace {
 
 constexpr size_t kCallsAtATime = 1 << 14;  // moved from staging to the model
 
-template <typename Function>
-void ForEachColumn(CallColumns* calls, Function function) {
-  function(&calls->start_ns);
-  function(&calls->duration_ns);
-  function(&calls->self_ns);
-  function(&calls->op);
-  function(&calls->thread);
-  function(&calls->parent);
-  function(&calls->sequence);
-}
-
 // What oneDNN's log tells of inside a product of XLA's is what computes it.
 void NameLibrary(OpIndex product, OpIndex inside, std::vector<Op>* ops) {
   if ((*ops)[inside].family != kOneDnnTap.family || (*ops)[product].family != kJaxTap.family) return;
@@ -157,10 +146,10 @@ void ProcessBuilder::AppendCalls(Thread* thread, ThreadIndex index) {
     run_->oddities_.Count("a call of a thread whose times can't be true", static_cast<int64_t>(calls.size()));
     return;
   }
-  ForEachColumn(&columns, [&](auto* column) { GrowFor(column, calls.size()); });
+  ForEachOf(kCallColumns, [&](auto column) { GrowFor(&(columns.*column), calls.size()); });
   for (size_t begin = 0; begin < calls.size(); begin += kCallsAtATime) {
     const size_t end = std::min(begin + kCallsAtATime, calls.size());
-    ForEachColumn(&columns, [&](auto* column) { column->resize(base + end); });
+    ForEachOf(kCallColumns, [&](auto column) { (columns.*column).resize(base + end); });
     for (size_t i = begin; i < end; ++i) {
       const StagedCall& call = calls[i];
       const size_t to = base + i;

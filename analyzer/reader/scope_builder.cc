@@ -137,7 +137,7 @@ void ThreadScopes::Join(const std::vector<NestedScopes::Calls>& scopes_of_calls,
   CallColumns& calls = model->calls;
   calls.scope.resize(calls.size(), kNone);
   for (size_t i = first_call; i < calls.size(); ++i) {
-    const int64_t end_ns = calls.start_ns[i] + calls.duration_ns[i];
+    const int64_t end_ns = calls.EndOf(i);
     calls.scope[i] = Inner(model->scopes, by_sequence.At(Saturated(calls.sequence[i])), by_time.At(end_ns - 1));
   }
 }

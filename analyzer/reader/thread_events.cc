@@ -12,7 +12,7 @@ CallIndex CallAt(const CallColumns& calls, std::pair<CallIndex, CallIndex> range
   const auto begin = calls.start_ns.begin();
   const auto after = std::upper_bound(begin + range.first, begin + range.second, ns);
   CallIndex call = after == begin + range.first ? kNone : static_cast<CallIndex>(after - begin - 1);
-  while (call != kNone && calls.start_ns[call] + calls.duration_ns[call] <= ns) call = calls.parent[call];
+  while (call != kNone && calls.EndOf(call) <= ns) call = calls.parent[call];
   return call;
 }
 

@@ -159,9 +159,7 @@ class RangeReader {
 
 void ReadXlaRanges(size_t first, const XlaProfiles& programs, NameTable* names, TraceModel* model) {
   const auto is_one = [](const std::string& name) { return absl::StartsWith(name, absl::StrCat(kDomain, "Xla")); };
-  if (absl::c_any_of(model->names, is_one)) {
-    RangeReader(first, programs, names, model).Read();
-  }
+  if (absl::c_any_of(model->names, is_one)) RangeReader(first, programs, names, model).Read();
 }
 
 }  // namespace dlhook::analyzer::reader

@@ -98,9 +98,7 @@ std::string CsvField(absl::string_view text) {
 }
 
 std::string EscapedJson(absl::string_view json) { return Replaced(json, PutJson); }
-
 std::string EscapedTextproto(absl::string_view textproto) { return Replaced(textproto, PutTextproto); }
-
 std::string CallgrindName(absl::string_view name) { return VisibleText(name); }
 
 std::string DotString(absl::string_view text) {

@@ -173,7 +173,6 @@ std::string LossSentence(LossReason reason) {
 }
 
 std::string LossReasonName(LossReason reason) { return EnumName(reason); }
-
 std::string CapabilityStateName(CapabilityState state) { return EnumName(state); }
 
 std::vector<std::string> RunRemarks(const TraceModel& run) {

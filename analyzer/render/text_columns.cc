@@ -6,6 +6,7 @@
 #include <iterator>
 #include <set>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -73,9 +74,9 @@ std::vector<Axis> AxesOf(const ProblemNumbers& numbers) {
 void AppendAxes(absl::string_view letter, const std::vector<Axis>& axes, int64_t Axis::*member, int64_t usual,
                 std::string* out) {
   const auto is = [member](int64_t value) { return [=](const Axis& axis) { return axis.*member == value; }; };
-  if (std::all_of(axes.begin(), axes.end(), is(usual))) return;
+  if (absl::c_all_of(axes, is(usual))) return;
   absl::StrAppend(out, " ", letter);
-  if (std::all_of(axes.begin(), axes.end(), is(axes.front().*member))) {
+  if (absl::c_all_of(axes, is(axes.front().*member))) {
     absl::StrAppend(out, axes.front().*member);
     return;
   }
@@ -89,10 +90,9 @@ void AppendAxes(absl::string_view letter, const std::vector<Axis>& axes, int64_t
 bool IsDescriptor(absl::string_view text, const ProblemNumbers& numbers) {
   if (numbers.count("mb") == 0 || numbers.count("ic") == 0) return false;
   const auto is_plain = [](char c) { return c == '_' || absl::ascii_isalnum(c); };
-  if (!std::all_of(text.begin(), text.end(), is_plain)) return false;
-  return std::all_of(numbers.begin(), numbers.end(), [](const auto& number) {
-    return number.second >= 0 && number.second <= kMaxSize &&
-           std::find(std::begin(kKnownNumbers), std::end(kKnownNumbers), number.first) != std::end(kKnownNumbers);
+  if (!absl::c_all_of(text, is_plain)) return false;
+  return absl::c_all_of(numbers, [](const auto& number) {
+    return number.second >= 0 && number.second <= kMaxSize && absl::c_linear_search(kKnownNumbers, number.first);
   });
 }
 
@@ -105,7 +105,7 @@ std::string HumanDescriptor(const ProblemNumbers& numbers) {
   AppendAxes("s", axes, &Axis::stride, 1, &text);
   AppendAxes("d", axes, &Axis::dilation, 1, &text);
   AppendAxes("p", axes, &Axis::padding, 0, &text);
-  if (!std::all_of(axes.begin(), axes.end(), [](const Axis& axis) { return axis.FollowsFromTheRest(); })) {
+  if (!absl::c_all_of(axes, [](const Axis& axis) { return axis.FollowsFromTheRest(); })) {
     AppendAxes("o", axes, &Axis::out, 0, &text);
   }
   if (const int64_t groups = NumberOr(numbers, "g", 1); groups != 1) absl::StrAppend(&text, " g", groups);
@@ -186,8 +186,7 @@ TextColumn MakeColumn(const Table& table, size_t index) {
 }
 
 bool SaysNothing(const TextColumn& column) {
-  return std::all_of(column.cells.begin(), column.cells.end(),
-                     [](const std::string& cell) { return cell.empty() || cell == kNotKnown; });
+  return absl::c_all_of(column.cells, [](const std::string& cell) { return cell.empty() || cell == kNotKnown; });
 }
 
 // Length of a line with text columns of at most `text_width`.
@@ -228,7 +227,7 @@ void ShortenText(size_t width, size_t gap, std::vector<TextColumn>* columns) {
 
 // A single word that is a C++ name: its last parts alone are enough.
 bool IsName(absl::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return absl::ascii_isalnum(c) || c == '_' || c == ':'; });
+  return absl::c_all_of(text, [](char c) { return absl::ascii_isalnum(c) || c == '_' || c == ':'; });
 }
 
 constexpr absl::string_view kEnd = "\033[0m";
@@ -260,7 +259,7 @@ std::string ShortWord(absl::string_view word) {
 }
 
 size_t TextWidth(absl::string_view text) {
-  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; });
+  return absl::c_count_if(text, [](char c) { return (c & 0xc0) != 0x80; });
 }
 
 std::string Shortened(const std::string& text, size_t width) {

@@ -27,8 +27,7 @@ bool IsCName(string_view function) { return function.find_first_of(":(<") == str
 
 bool IsStartName(string_view function) {
   constexpr string_view kStarts[] = {"_start", "start_thread", "clone", "clone3", "__clone", "__clone3"};
-  return absl::StartsWith(function, "__libc_start_") ||
-         std::find(std::begin(kStarts), std::end(kStarts), function) != std::end(kStarts);
+  return absl::StartsWith(function, "__libc_start_") || absl::c_linear_search(kStarts, function);
 }
 
 constexpr char kCutText[] = "[…]";
@@ -74,8 +73,7 @@ InterpreterFrames::InterpreterFrames(const TraceModel& model) : model_(model) {
 bool InterpreterFrames::IsLoop(FrameIndex frame) const {
   if (loops_.empty()) return false;
   const auto symbols = model_.native_symbols.Of(frame);
-  return std::any_of(symbols.begin(), symbols.end(),
-                     [this](const NativeSymbol& symbol) { return loops_.contains(symbol.function); });
+  return absl::c_any_of(symbols, [this](const NativeSymbol& symbol) { return loops_.contains(symbol.function); });
 }
 
 bool InterpreterFrames::IsInside(FrameIndex frame) const {
@@ -110,7 +108,6 @@ struct CallStacks::NativeStack {
 };
 
 absl::Span<const StackEntryIndex> CallStacks::Of(CallIndex call) { return WovenOf(call).entries; }
-
 absl::Span<const FrameIndex> CallStacks::FramesOf(CallIndex call) { return WovenOf(call).frames; }
 
 const CallStacks::Woven& CallStacks::WovenOf(CallIndex call) {

@@ -25,7 +25,7 @@ class LoopFinder {
 
   std::vector<uint32_t> Leaders() const {
     std::vector<uint32_t> leaders(calls_.size());
-    std::iota(leaders.begin(), leaders.end(), 0);
+    absl::c_iota(leaders, 0);
     size_t left = calls_.size();
     for (size_t i = 0; i < calls_.size();) {
       const auto [body, turns] = LoopAt(i);
@@ -34,7 +34,7 @@ class LoopFinder {
       i += std::max<size_t>(body * turns, 1);
     }
     // A network of one layer that reads its batches from one array is not a loop inside a layer.
-    if (left < kMinWorks) std::iota(leaders.begin(), leaders.end(), 0);
+    if (left < kMinWorks) absl::c_iota(leaders, 0);
     return leaders;
   }
 
@@ -112,8 +112,8 @@ std::vector<bool> LoopRepeats(const TraceModel& model) {
   }
   std::vector<bool> repeats(model.calls.size());
   for (std::vector<CallIndex>& calls : by_thread) {
-    std::stable_sort(calls.begin(), calls.end(),
-                     [&](CallIndex a, CallIndex b) { return model.calls.start_ns[a] < model.calls.start_ns[b]; });
+    absl::c_stable_sort(calls,
+                        [&](CallIndex a, CallIndex b) { return model.calls.start_ns[a] < model.calls.start_ns[b]; });
     const std::vector<uint32_t> leaders = LoopLeaders(model, facts, calls);
     for (size_t i = 0; i < calls.size(); ++i) repeats[calls[i]] = leaders[i] != i;
   }

@@ -2,7 +2,6 @@
 
 #include <tuple>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/steps/measured_steps.h"
@@ -128,7 +127,7 @@ void AddInterrupted(const std::vector<const StepTrack*>& all, ComparedSteps& ste
       number += step.kind == steps.kind ? 1 : 0;
       before = step.kind;
     }
-    steps.interrupted += static_cast<int64_t>(numbers.size());
+    steps.interrupted += std::ssize(numbers);
     if (track == all.front()) {
       std::tie(steps.interrupted_every, steps.interrupted_regularly) = DistanceOf(interrupted.steps, numbers);
     }
@@ -233,7 +232,7 @@ std::string LeftOutSteps::Sentence() const {
 
 int64_t ComparedSteps::count() const {
   int64_t count = 0;
-  for (const StepTrack& track : tracks) count += static_cast<int64_t>(track.steps.size());
+  for (const StepTrack& track : tracks) count += std::ssize(track.steps);
   return count;
 }
 
@@ -274,8 +273,8 @@ std::vector<StepKind> KindsOfSteps(const std::vector<StepTrack>& tracks) {
   std::vector<StepKind> kinds;
   for (StepKind kind : {StepKind::kTraining, StepKind::kInference, StepKind::kUnknown}) {
     for (const StepTrack* track : FirstTracks(tracks)) {
-      const bool has_kind = std::any_of(track->steps.begin(), track->steps.end(),
-                                        [&](const Step& step) { return step.kind == kind && step.counts(); });
+      const bool has_kind =
+          absl::c_any_of(track->steps, [&](const Step& step) { return step.kind == kind && step.counts(); });
       if (!has_kind) continue;
       kinds.push_back(kind);
       break;
@@ -344,14 +343,7 @@ std::vector<ComparedSteps> CutIntoBlocks(const ComparedSteps& steps, size_t bloc
 }
 
 std::string StepWord(StepKind kind) {
-  switch (kind) {
-    case StepKind::kTraining:
-      return "training step";
-    case StepKind::kInference:
-      return "request";
-    default:
-      return "step";
-  }
+  return kind == StepKind::kTraining ? "training step" : kind == StepKind::kInference ? "request" : "step";
 }
 
 }  // namespace dlhook::analyzer::steps

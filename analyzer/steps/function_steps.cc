@@ -1,8 +1,6 @@
 // Steps in runs of TensorFlow's functions: see function_steps.h.
 #include "analyzer/steps/function_steps.h"
 
-#include "absl/algorithm/container.h"
-
 namespace dlhook::analyzer::inline steps {
 
 namespace {

@@ -45,8 +45,6 @@ std::vector<std::vector<CallIndex>> CallsByThread(const TraceModel& model, const
   return calls;
 }
 
-int64_t EndOf(const CallColumns& calls, CallIndex call) { return calls.start_ns[call] + calls.duration_ns[call]; }
-
 // How the finder sees calls.
 struct Reading {
   const std::vector<bool>& repeats;  // in a loop inside a layer, which repeats as often as a batch has images
@@ -70,7 +68,7 @@ StepSequence MakeSequence(const TraceModel& model, const std::vector<CallIndex>&
     places.push_back(place);
     sequence.symbol.push_back(reading.table.of_op[model.calls.op[call]]);
     sequence.start_ns.push_back(model.calls.start_ns[call]);
-    sequence.end_ns.push_back(EndOf(model.calls, call));
+    sequence.end_ns.push_back(model.calls.EndOf(call));
   }
   sequence.symbols = reading.table.symbols;
   return sequence;
@@ -94,7 +92,7 @@ void SetBounds(const TraceModel& model, const std::vector<CallIndex>& calls, con
   MeasuredStep& last = track.steps.back();
   last.end_ns = last.start_ns;
   for (size_t i = places[pattern.starts.back()]; i < calls.size(); ++i) {  // with those that repeat others
-    if (TakesPart(model, calls[i])) last.end_ns = std::max(last.end_ns, EndOf(model.calls, calls[i]));
+    if (TakesPart(model, calls[i])) last.end_ns = std::max(last.end_ns, model.calls.EndOf(calls[i]));
   }
 }
 
@@ -134,7 +132,7 @@ void MeasureInLibrary(const TraceModel& model, const std::vector<CallIndex>& cal
   size_t at = 0;
   for (CallIndex call : calls) {
     int64_t begin_ns = std::max(model.calls.start_ns[call], covered_until_ns);
-    const int64_t end_ns = EndOf(model.calls, call);
+    const int64_t end_ns = model.calls.EndOf(call);
     covered_until_ns = std::max(covered_until_ns, end_ns);
     while (begin_ns < end_ns && at < track.steps.size()) {
       MeasuredStep& step = track.steps[at];
@@ -204,7 +202,7 @@ std::vector<MeasuredTrack> TracksOfProcess(const TraceModel& model, const std::v
                                            const Reading& reading) {
   std::optional<MeasuredTrack> together = MakeTrack(model, CallsOfThreads(model, threads), reading);
   std::vector<MeasuredTrack> apart;
-  if (std::count(threads.begin(), threads.end(), true) > 1) apart = TracksOfThreads(model, threads, reading);
+  if (absl::c_count(threads, true) > 1) apart = TracksOfThreads(model, threads, reading);
   double regular_calls = 0;
   for (const MeasuredTrack& track : apart) regular_calls += track.regular_calls;
   if (!together || together->regular_calls < 0.8 * regular_calls) return apart;
@@ -226,13 +224,12 @@ bool AreFewSlices(const TraceModel& model, ProcessIndex process) {
   for (CallIndex call = 0; call < model.calls.size() && ops.size() < kFewSlices; ++call) {
     if (model.threads[model.calls.thread[call]].process != process) continue;
     ops.insert(model.calls.op[call]);
-    times.emplace_back(model.calls.start_ns[call], EndOf(model.calls, call));
+    times.emplace_back(model.calls.start_ns[call], model.calls.EndOf(call));
   }
   if (ops.size() >= kFewSlices) return false;
   if (ops.size() < kMinPeriodByKind) return true;
-  std::sort(times.begin(), times.end());
-  return std::adjacent_find(times.begin(), times.end(),
-                            [](const auto& a, const auto& b) { return b.first < a.second; }) != times.end();
+  absl::c_sort(times);
+  return absl::c_adjacent_find(times, [](const auto& a, const auto& b) { return b.first < a.second; }) != times.end();
 }
 
 // Of JAX outside of jit, whose operations are programs of their own: by the order in which programs run, in windows.
@@ -305,7 +302,7 @@ const char* PhaseName(Phase phase) {
 }
 
 int64_t MeasuredTrack::Count(Phase phase) const {
-  return std::count_if(steps.begin(), steps.end(), [&](const MeasuredStep& step) { return step.phase == phase; });
+  return absl::c_count_if(steps, [&](const MeasuredStep& step) { return step.phase == phase; });
 }
 
 std::vector<int64_t> MeasuredTrack::Durations(Phase phase) const {
@@ -347,8 +344,7 @@ std::vector<MeasuredTrack> FindStepsByCalls(const TraceModel& model) {
   const auto length_ns = [](const MeasuredTrack& track) {
     return track.steps.back().end_ns - track.steps.front().start_ns;
   };
-  std::stable_sort(all.begin(), all.end(),
-                   [&](const MeasuredTrack& a, const MeasuredTrack& b) { return length_ns(a) > length_ns(b); });
+  absl::c_stable_sort(all, [&](const MeasuredTrack& a, const MeasuredTrack& b) { return length_ns(a) > length_ns(b); });
   return all;
 }
 
@@ -362,7 +358,7 @@ int64_t QuantileOfSorted(const std::vector<int64_t>& values, double part) {
 
 Quartiles QuartilesOf(std::vector<int64_t> values) {
   if (values.empty()) return {};
-  std::sort(values.begin(), values.end());
+  absl::c_sort(values);
   return {QuantileOfSorted(values, 0.25), QuantileOfSorted(values, 0.5), QuantileOfSorted(values, 0.75)};
 }
 

@@ -1,9 +1,9 @@
 // The activities of a process over time: see moments.h.
 #include "analyzer/steps/moments.h"
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "analyzer/calls/op_labels.h"
+#include "analyzer/layers/op_facts.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/steps/xla_turns.h"
 #include "preload/format/taps.h"
@@ -16,19 +16,9 @@ using Scope = ScopeKind;
 bool IsInBackward(LayerDirection direction) { return IsBackward(direction) || direction == LayerDirection::kRecompute; }
 
 MomentKind KindOf(Direction direction) {
-  switch (direction) {
-    case Direction::kForward:
-      return MomentKind::kForward;
-    case Direction::kBackwardData:
-    case Direction::kBackwardWeights:
-    case Direction::kBackwardBias:
-    case Direction::kBackward:
-      return MomentKind::kBackward;
-    case Direction::kUpdate:
-      return MomentKind::kUpdate;
-    default:
-      return MomentKind::kOther;
-  }
+  if (direction == Direction::kForward) return MomentKind::kForward;
+  if (IsBackward(direction)) return MomentKind::kBackward;
+  return direction == Direction::kUpdate ? MomentKind::kUpdate : MomentKind::kOther;
 }
 
 // A Python autograd.Function (checkpointing is one), or a compiled one, encloses what its code runs.

@@ -109,7 +109,7 @@ class Moments {
 
   std::vector<FunctionRun>::const_iterator FunctionAt(int64_t ns) const {
     const auto is_before = [](const FunctionRun& run, int64_t at_ns) { return run.end_ns <= at_ns; };
-    const auto run = std::lower_bound(functions_.begin(), functions_.end(), ns, is_before);
+    const auto run = absl::c_lower_bound(functions_, ns, is_before);
     return run != functions_.end() && run->start_ns <= ns ? run : functions_.end();
   }
 

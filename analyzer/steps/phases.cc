@@ -125,9 +125,8 @@ std::vector<int64_t> LastCallEnds(const TraceModel& model, const MeasuredTrack& 
   for (CallIndex call = begin; call < end; ++call) {
     if (model.threads[model.calls.thread[call]].process != track.process) continue;
     const int64_t start_ns = model.calls.start_ns[call];
-    const auto after =
-        std::upper_bound(track.steps.begin(), track.steps.end(), start_ns,
-                         [](int64_t ns, const MeasuredStep& measured) { return ns < measured.start_ns; });
+    const auto after = absl::c_upper_bound(
+        track.steps, start_ns, [](int64_t ns, const MeasuredStep& measured) { return ns < measured.start_ns; });
     if (after == track.steps.begin()) continue;
     int64_t& end_ns = ends[static_cast<size_t>(after - track.steps.begin()) - 1];
     end_ns = std::max(end_ns, start_ns + model.calls.duration_ns[call]);
@@ -285,8 +284,7 @@ std::vector<StepTrack> FindStepTracks(const TraceModel& model, const Attribution
   // A loader's workers, which run transforms and call no library, serve no requests.
   std::set<uint32_t> train;
   for (const StepTrack& track : all) {
-    const bool trains = std::any_of(track.steps.begin(), track.steps.end(),
-                                    [](const Step& step) { return step.kind == StepKind::kTraining; });
+    const bool trains = absl::c_any_of(track.steps, [](const Step& step) { return step.kind == StepKind::kTraining; });
     if (trains) train.insert(model.processes[track.process].pid);
   }
   std::erase_if(all, [&](const StepTrack& track) {
@@ -296,8 +294,7 @@ std::vector<StepTrack> FindStepTracks(const TraceModel& model, const Attribution
   const auto length_ns = [](const StepTrack& track) {
     return track.steps.back().end_ns - track.steps.front().start_ns;
   };
-  std::stable_sort(all.begin(), all.end(),
-                   [&](const StepTrack& a, const StepTrack& b) { return length_ns(a) > length_ns(b); });
+  absl::c_stable_sort(all, [&](const StepTrack& a, const StepTrack& b) { return length_ns(a) > length_ns(b); });
   return Judged(std::move(all));
 }
 
@@ -308,8 +305,8 @@ std::vector<AskedWork> AskedWorkOf(const TraceModel& model, const StepTrack& tra
     if (thread == kNone || model.threads[thread].process != track.process) continue;
     if (track.thread != kNone && track.thread != thread) continue;
     const int64_t asked_ns = GpuAskedNs(model, activity);
-    const auto after = std::upper_bound(track.steps.begin(), track.steps.end(), asked_ns,
-                                        [](int64_t ns, const Step& step) { return ns < step.start_ns; });
+    const auto after =
+        absl::c_upper_bound(track.steps, asked_ns, [](int64_t ns, const Step& step) { return ns < step.start_ns; });
     if (after == track.steps.begin() || asked_ns >= (after - 1)->end_ns) continue;
     AskedWork& work = works[static_cast<size_t>(after - track.steps.begin()) - 1];
     if (model.gpu.end_ns[activity] == (after - 1)->end_ns) work.asked_ns = asked_ns;

@@ -52,6 +52,11 @@ struct Step {
   std::vector<PhaseInterval> phases;  // ascending, disjoint, inside the step; gaps have no phase
 
   bool counts() const { return left_out == LeftOut::kNot; }
+  PhaseKind PhaseAt(int64_t ns) const {
+    const auto is_at = [&](const PhaseInterval& phase) { return phase.start_ns <= ns && ns < phase.end_ns; };
+    const auto phase = absl::c_find_if(phases, is_at);
+    return phase == phases.end() ? PhaseKind::kUnknown : phase->kind;
+  }
 };
 
 // The steps of one process (or thread, if threads repeat independently), ascending and disjoint.

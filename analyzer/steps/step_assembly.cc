@@ -3,7 +3,6 @@
 
 #include <set>
 
-#include "absl/algorithm/container.h"
 #include "analyzer/steps/step_beginnings.h"
 
 namespace dlhook::analyzer::inline steps {
@@ -99,8 +98,7 @@ class Assembler {
     }
     for (auto& [mark, by_count] : steps) {
       by_count.erase(0);
-      const auto most = std::max_element(by_count.begin(), by_count.end(),
-                                         [](const auto& a, const auto& b) { return a.second < b.second; });
+      const auto most = absl::c_max_element(by_count, [](const auto& a, const auto& b) { return a.second < b.second; });
       updates_per_step_[mark] = most == by_count.end() ? 1 : most->first;
     }
   }
@@ -149,7 +147,6 @@ class Assembler {
   }
 
   bool IsRun(size_t item) const { return items_[item].kind == MomentKind::kForward; }
-
   bool ContinuesPass(size_t item) const { return item < items_.size() && items_[item].continues_pass; }
 
   // Whether gradients of the run are computed: the tap says so; if it says nothing about the pass, a backward pass
@@ -219,7 +216,7 @@ class Assembler {
   // come again (shapes of lazy modules are inferred, a graph is traced), and one after the last step of which the rest
   // was not recorded; and graphs that got no batch, for there was none left.
   void LeaveOutUnsure(std::vector<Draft>& drafts) const {
-    auto first = std::find_if(drafts.begin(), drafts.end(), IsTraining);
+    auto first = absl::c_find_if(drafts, IsTraining);
     if (first == drafts.end()) return;
     if (model_.scope_windows.empty() && HasModule(*first)) {
       std::erase_if(drafts, [&](const Draft& draft) { return !IsTraining(draft) && !HasModule(draft); });
@@ -229,7 +226,7 @@ class Assembler {
     if (count > 1 && !IsTraining(drafts.back()) && IsTraining(drafts[count - 2]) &&
         IsCut(drafts.back(), drafts[count - 2]))
       drafts.pop_back();
-    first = std::find_if(drafts.begin(), drafts.end(), IsTraining);
+    first = absl::c_find_if(drafts, IsTraining);
     const bool come_again = !std::all_of(first, drafts.end(), IsTraining);
     if (!come_again && first - drafts.begin() <= kMostTrials) drafts.erase(drafts.begin(), first);
   }
@@ -264,15 +261,13 @@ class Assembler {
     const auto is_own = [&](const AggregateRow& row) {
       return row.cause == AggregateCause::kTraceLimit && model_.threads[row.thread].process == index;
     };
-    return !process.has_footer || process.end == ProcessEnd::kVanished ||
-           std::any_of(process.losses.begin(), process.losses.end(), is_limit) ||
-           std::any_of(model_.aggregates.begin(), model_.aggregates.end(), is_own);
+    return !process.has_footer || process.end == ProcessEnd::kVanished || absl::c_any_of(process.losses, is_limit) ||
+           absl::c_any_of(model_.aggregates, is_own);
   }
 
   StepKind UntrainedKind() const {
     if (has_backward_ || has_updates_) return StepKind::kValidation;
-    return std::any_of(items_.begin(), items_.end(),
-                       [](const StepItem& item) { return item.kind == MomentKind::kForward; })
+    return absl::c_any_of(items_, [](const StepItem& item) { return item.kind == MomentKind::kForward; })
                ? StepKind::kInference
                : StepKind::kUnknown;
   }
@@ -286,7 +281,7 @@ class Assembler {
     // Layers that did not run before: the forward pass of the next step, which a cut went through.
     const std::set<LayerIndex> before = LayersOf(draft.begin, end), after = LayersOf(end, draft.end);
     const auto ran = [&](LayerIndex layer) { return before.contains(layer); };
-    return !after.empty() && std::none_of(after.begin(), after.end(), ran) ? draft.end : end;
+    return !after.empty() && absl::c_none_of(after, ran) ? draft.end : end;
   }
 
   // Of the forward passes there, without the loss.

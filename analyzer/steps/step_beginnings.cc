@@ -26,8 +26,7 @@ Habit HabitOf(const std::vector<Signatures>& beginnings, const std::set<uint64_t
     for (const Signatures& runs : beginnings) {
       if (runs.size() > at && std::equal(habit.runs.begin(), habit.runs.end(), runs.begin())) ++counts[runs[at]];
     }
-    const auto most = std::max_element(counts.begin(), counts.end(),
-                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto most = absl::c_max_element(counts, [](const auto& a, const auto& b) { return a.second < b.second; });
     if (most == counts.end()) return habit;
     if (static_cast<double>(most->second) < kMostOfAll * static_cast<double>(beginnings.size())) return habit;
     if (beginnings.front().size() <= at && behind_last.contains(most->first)) habit.behind.push_back(most->first);
@@ -95,8 +94,7 @@ class BeginningFinder {
     for (size_t i = run + 1; i < training.trained; ++i) {
       if (items_[i].kind == MomentKind::kInput) return true;
     }
-    if (std::find(habit.behind.begin(), habit.behind.end(), SignatureOfRun(items_[run])) != habit.behind.end())
-      return true;
+    if (absl::c_linear_search(habit.behind, SignatureOfRun(items_[run]))) return true;
     return IsCalledElsewhere(training, run);
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/algorithm/container.h"
 #include "analyzer/steps/step_period.h"
 
 namespace dlhook::analyzer::inline steps {
@@ -48,8 +49,8 @@ Template LearnTemplate(const StepSequence& sequence, const Cuts& cuts, const Bag
     const auto first = sequence.symbol.begin() + begin;
     orders[std::vector<uint32_t>(first, first + cuts.length)].push_back(begin);
   }
-  const auto most = std::max_element(orders.begin(), orders.end(),
-                                     [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  const auto most =
+      absl::c_max_element(orders, [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
   Template result;
   result.in_order = static_cast<double>(most->second.size()) / static_cast<double>(pieces.size());
   result.symbols = most->first;
@@ -79,8 +80,8 @@ bool IsInsideBackward(const StepSequence& sequence, const Template& step, size_t
 }
 
 bool HasBackward(const StepSequence& sequence, const Template& step) {
-  return std::any_of(step.symbols.begin(), step.symbols.end(),
-                     [&](uint32_t symbol) { return sequence.symbols[symbol].pass == StepSymbol::Pass::kBackward; });
+  return absl::c_any_of(step.symbols,
+                        [&](uint32_t symbol) { return sequence.symbols[symbol].pass == StepSymbol::Pass::kBackward; });
 }
 
 // The program's first calls are a step's first calls, if they match the step from one of its positions on.
@@ -91,9 +92,7 @@ std::optional<size_t> BeginByFirstCalls(const StepSequence& sequence, const Temp
   size_t best_length = 0;
   for (size_t i = 0; i < step.size(); ++i) {
     size_t length = 0;
-    while (length < std::min(kMaxContext, sequence.size()) && sequence.symbol[length] == step.at(i + length)) {
-      ++length;
-    }
+    while (length < std::min(kMaxContext, sequence.size()) && sequence.symbol[length] == step.at(i + length)) ++length;
     if (length < enough || length < best_length) continue;
     if (has_backward && IsInsideBackward(sequence, step, i)) continue;
     if (length == best_length && best && step.gap_ns[i] <= step.gap_ns[*best]) continue;
@@ -156,7 +155,7 @@ std::optional<Signature> SignatureOf(const Template& step, size_t begin) {
     for (size_t i = 1; i < size; ++i) {
       if (LooksAlike(step, begin, begin + i, length)) signature.not_after.push_back(step.at(begin + i - 1));
     }
-    if (std::count(signature.not_after.begin(), signature.not_after.end(), before) > 0) continue;
+    if (absl::c_count(signature.not_after, before) > 0) continue;
     for (size_t i = 0; i < length; ++i) signature.calls.push_back(step.at(begin + i));
     for (size_t i = 0; i < std::max<size_t>(length, 2); ++i) {
       signature.calls_at_other_batch.push_back(step.at(begin + i));
@@ -166,17 +165,13 @@ std::optional<Signature> SignatureOf(const Template& step, size_t begin) {
   return std::nullopt;
 }
 
-bool Contains(const std::vector<uint32_t>& symbols, uint32_t symbol) {
-  return std::find(symbols.begin(), symbols.end(), symbol) != symbols.end();
-}
-
 // Whether the call before `begin` is one that never precedes a step's first call, at one of these ratios.
 bool FollowsInside(const StepSequence& sequence, const Signature& signature, size_t begin,
                    const std::vector<Ratio>& ratios) {
   if (begin == 0) return false;
   for (uint32_t symbol : signature.not_after) {
     for (const Ratio& ratio : BatchRatios(sequence, symbol, sequence.symbol[begin - 1])) {
-      if (std::find(ratios.begin(), ratios.end(), ratio) != ratios.end()) return true;
+      if (absl::c_linear_search(ratios, ratio)) return true;
     }
   }
   return false;
@@ -196,8 +191,7 @@ bool MatchesAtOtherBatch(const StepSequence& sequence, const Signature& signatur
       common = ratios;
       continue;
     }
-    std::erase_if(common,
-                  [&](const Ratio& ratio) { return std::find(ratios.begin(), ratios.end(), ratio) == ratios.end(); });
+    std::erase_if(common, [&](const Ratio& ratio) { return !absl::c_linear_search(ratios, ratio); });
     if (common.empty()) return false;
   }
   return !common.empty() && !FollowsInside(sequence, signature, begin, common);
@@ -205,7 +199,7 @@ bool MatchesAtOtherBatch(const StepSequence& sequence, const Signature& signatur
 
 bool Matches(const StepSequence& sequence, const Signature& signature, size_t begin) {
   if (begin + signature.calls.size() > sequence.size()) return false;
-  if (begin > 0 && Contains(signature.not_after, sequence.symbol[begin - 1])) return false;
+  if (begin > 0 && absl::c_linear_search(signature.not_after, sequence.symbol[begin - 1])) return false;
   return std::equal(signature.calls.begin(), signature.calls.end(), sequence.symbol.begin() + begin);
 }
 

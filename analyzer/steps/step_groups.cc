@@ -18,8 +18,7 @@ bool Overlap(const std::vector<const Step*>& steps) {
 
 StepKind MainKind(const StepTrack& track) {
   for (StepKind kind : {StepKind::kTraining, StepKind::kInference}) {
-    const bool any =
-        std::any_of(track.steps.begin(), track.steps.end(), [&](const Step& step) { return step.kind == kind; });
+    const bool any = absl::c_any_of(track.steps, [&](const Step& step) { return step.kind == kind; });
     if (any) return kind;
   }
   return StepKind::kUnknown;
@@ -57,8 +56,8 @@ std::vector<StepGroup> GroupSteps(const std::vector<StepTrack>& tracks) {
     group.overlaps = Overlap(group.steady);
     ordered.push_back(std::move(group));
   }
-  std::stable_sort(ordered.begin(), ordered.end(),
-                   [](const StepGroup& a, const StepGroup& b) { return DurationOf(a.steady) > DurationOf(b.steady); });
+  absl::c_stable_sort(
+      ordered, [](const StepGroup& a, const StepGroup& b) { return DurationOf(a.steady) > DurationOf(b.steady); });
   return ordered;
 }
 
@@ -102,13 +101,11 @@ std::string ThreadLabel(const TraceModel& model, const std::set<ThreadIndex>& th
 }
 
 bool HasThreads(const std::vector<StepGroup>& groups) {
-  return std::any_of(groups.begin(), groups.end(),
-                     [](const StepGroup& group) { return !group.threads.contains(kNone); });
+  return absl::c_any_of(groups, [](const StepGroup& group) { return !group.threads.contains(kNone); });
 }
 
 bool HasSeveralProcesses(const std::vector<StepGroup>& groups) {
-  return std::any_of(groups.begin(), groups.end(),
-                     [&](const StepGroup& group) { return group.process != groups.front().process; });
+  return absl::c_any_of(groups, [&](const StepGroup& group) { return group.process != groups.front().process; });
 }
 
 StepClock::StepClock(const TraceModel& model) : starts_(model.threads.size()) {

@@ -181,7 +181,7 @@ class ItemMaker {
 
   void AddToRun(const Moment& moment, StepItem& item) {
     if (moment.layer != kNone && (!last_forward_ || last_forward_->layer != moment.layer || item.layers.empty())) {
-      const auto at = std::lower_bound(item.layers.begin(), item.layers.end(), moment.layer);
+      const auto at = absl::c_lower_bound(item.layers, moment.layer);
       if (at == item.layers.end() || *at != moment.layer) {
         item.layers.insert(at, moment.layer);
         if (moment.start_ns >= input_end_ns_) item.lacks_input = false;

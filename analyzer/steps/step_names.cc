@@ -2,7 +2,6 @@
 #include <set>
 #include <tuple>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -23,7 +22,6 @@ constexpr double kOftenPart = 0.5;   // the most frequent size is a reference fo
 using Size = std::pair<int64_t, int32_t>;  // batch, passes before the update
 
 Size SizeOf(const Step& step) { return {step.batch, step.micro_steps}; }
-
 double Part(size_t part, size_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
 
 // The sort of the steps of one size; the name is empty if there is only one.
@@ -120,18 +118,9 @@ class RangeFinder {
   }
 
   bool IsOwn(const ScopeLook& look) const {
-    if (!FactsOf(look.kind).is_bracket) return false;
-    switch (model_.roles[look.name]) {
-      case ScopeRole::kOptimizerStep:
-      case ScopeRole::kZeroGrad:
-      case ScopeRole::kInput:
-      case ScopeRole::kTorchRegion:
-      case ScopeRole::kXla:
-      case ScopeRole::kProfilerStep:
-        return false;
-      default:
-        return true;
-    }
+    constexpr ScopeRole kOfOthers[] = {ScopeRole::kOptimizerStep, ScopeRole::kZeroGrad, ScopeRole::kInput,
+                                       ScopeRole::kTorchRegion,   ScopeRole::kXla,      ScopeRole::kProfilerStep};
+    return FactsOf(look.kind).is_bracket && !absl::c_linear_search(kOfOthers, model_.roles[look.name]);
   }
 
   void FindIn(const StepTrack& track) {

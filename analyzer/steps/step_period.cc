@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 
 namespace dlhook::analyzer::inline steps {
@@ -90,7 +91,7 @@ bool IsMoreOfTheSame(const StepSequence& sequence, const std::map<uint32_t, int6
     }
   }
   const size_t enough = std::max<size_t>(2, (step.size() + 3) / 4);
-  return std::any_of(alike.begin(), alike.end(), [&](const auto& entry) { return entry.second.size() >= enough; });
+  return absl::c_any_of(alike, [&](const auto& entry) { return entry.second.size() >= enough; });
 }
 
 int64_t CallsOf(const std::map<uint32_t, int64_t>& content) {
@@ -176,7 +177,7 @@ std::optional<Cuts> FindPeriod(const StepSequence& sequence, const BagSums& bags
     for (Cuts& cuts : CutsByContext(sequence, bags, context)) candidates.push_back(std::move(cuts));
   }
   // Short periods first; among equal ones the cut that covers most, then the earliest.
-  std::sort(candidates.begin(), candidates.end(), [](const Cuts& a, const Cuts& b) {
+  absl::c_sort(candidates, [](const Cuts& a, const Cuts& b) {
     if (a.length != b.length) return a.length < b.length;
     if (a.coverage != b.coverage) return a.coverage > b.coverage;
     return a.positions.front() < b.positions.front();

@@ -5,22 +5,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
+#include "analyzer/layers/op_facts.h"
 
 namespace dlhook::analyzer::inline steps {
 namespace {
 
 StepSymbol::Pass PassOf(Direction direction) {
-  switch (direction) {
-    case Direction::kForward:
-      return StepSymbol::Pass::kForward;
-    case Direction::kBackwardData:
-    case Direction::kBackwardWeights:
-    case Direction::kBackwardBias:
-    case Direction::kBackward:
-      return StepSymbol::Pass::kBackward;
-    default:
-      return StepSymbol::Pass::kUnknown;
-  }
+  if (IsBackward(direction)) return StepSymbol::Pass::kBackward;
+  return direction == Direction::kForward ? StepSymbol::Pass::kForward : StepSymbol::Pass::kUnknown;
 }
 
 uint64_t HashOf(const std::string& text) { return absl::Hash<std::string>()(text); }

@@ -20,8 +20,8 @@ std::vector<Asked> AskedInSteps(const TraceModel& model, const StepTrack& track)
   const auto [begin, end] = model.calls.RangeOf(track.thread);
   for (CallIndex call = begin; call < end; ++call) {
     if (model.threads[model.calls.thread[call]].process != track.process) continue;
-    const auto after = std::upper_bound(track.steps.begin(), track.steps.end(), model.calls.start_ns[call],
-                                        [](int64_t ns, const Step& step) { return ns < step.start_ns; });
+    const auto after = absl::c_upper_bound(track.steps, model.calls.start_ns[call],
+                                           [](int64_t ns, const Step& step) { return ns < step.start_ns; });
     if (after == track.steps.begin() || model.calls.start_ns[call] >= (after - 1)->end_ns) continue;
     Asked& of_step = asked[static_cast<size_t>(after - track.steps.begin()) - 1];
     const Op& op = model.ops[model.calls.op[call]];
@@ -122,8 +122,7 @@ void MarkWarmUp(const TraceModel& model, StepTrack& track) {
 
 std::vector<size_t> FindTurns(const std::vector<uint64_t>& updates) {
   std::vector<uint64_t> known;
-  std::copy_if(updates.begin(), updates.end(), std::back_inserter(known),
-               [](uint64_t update) { return update != kNoTurn; });
+  absl::c_copy_if(updates, std::back_inserter(known), [](uint64_t update) { return update != kNoTurn; });
   size_t length = 2;
   while (length <= kMaxCycle && !IsCycle(known, length)) ++length;
   if (length > kMaxCycle) return {};

@@ -35,12 +35,11 @@ class NextSteps {
   // has all of them, nothing before them is missing.
   int64_t BeginningAfter(const LastStep& last) const {
     const auto is_earlier = [](const auto& a, const auto& b) { return a.second < b.second; };
-    const auto next = std::min_element(last.after.begin(), last.after.end(), is_earlier);
+    const auto next = absl::c_min_element(last.after, is_earlier);
     const auto firsts = last.first_op == kNone ? firsts_.end() : firsts_.find(ProgramOf(last.first_op));
     if (next == last.after.end() || firsts == firsts_.end() || !firsts->second.contains(next->first))
       return last.step->end_ns;
-    const bool has_all =
-        std::all_of(firsts->second.begin(), firsts->second.end(), [&](uint32_t op) { return last.after.contains(op); });
+    const bool has_all = absl::c_all_of(firsts->second, [&](uint32_t op) { return last.after.contains(op); });
     return has_all ? next->second : last.step->end_ns;
   }
 
@@ -51,12 +50,12 @@ class NextSteps {
     const int64_t start_ns = model_.scopes.start_ns[scope];
     const CompiledLink link = CompiledLink::Of(model_.scopes.link[scope]);
     if (link.op >= model_.compiled_ops.size()) return;
-    const auto step = std::lower_bound(track_.steps.begin(), track_.steps.end(), start_ns,
-                                       [](const Step& of, int64_t ns) { return of.start_ns < ns; });
+    const auto step =
+        absl::c_lower_bound(track_.steps, start_ns, [](const Step& of, int64_t ns) { return of.start_ns < ns; });
     const bool begins = step != track_.steps.end() && step->start_ns == start_ns;
     if (begins) firsts_[ProgramOf(link.op)].insert(link.op);
-    const auto after = std::upper_bound(lasts_.begin(), lasts_.end(), start_ns,
-                                        [](int64_t ns, const LastStep& of) { return ns < of.step->start_ns; });
+    const auto after =
+        absl::c_upper_bound(lasts_, start_ns, [](int64_t ns, const LastStep& of) { return ns < of.step->start_ns; });
     if (after == lasts_.begin()) return;
     LastStep& last = *(after - 1);
     if (start_ns == last.step->start_ns) last.first_op = link.op;
@@ -138,12 +137,12 @@ bool XlaTurns::IsProduct(uint32_t op) const {
 }
 
 bool XlaTurns::IsNetwork(const std::string& program) const {
-  const bool is_eager = std::find(std::begin(kEager), std::end(kEager), program) != std::end(kEager);
+  const bool is_eager = absl::c_linear_search(kEager, program);
   return networks_.contains(program) && !is_eager;
 }
 
 void XlaTurns::FindTurn(Run& run) {
-  std::sort(run.passes.begin(), run.passes.end());
+  absl::c_sort(run.passes);
   int64_t gain_ns = 0, best_ns = 0;
   for (const auto& [start_ns, forward_ns] : run.passes) {
     gain_ns += forward_ns;

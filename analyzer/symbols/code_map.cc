@@ -3,10 +3,8 @@
 
 #include <map>
 #include <tuple>
-#include <utility>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/string_view.h"
 
 namespace dlhook::analyzer::inline symbols {
 namespace {

@@ -1,9 +1,6 @@
 // Which file was mapped at an address of a process.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "analyzer/model/process_info.h"
 
 namespace dlhook::analyzer::inline symbols {

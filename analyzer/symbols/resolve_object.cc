@@ -2,7 +2,6 @@
 #include "analyzer/symbols/resolve_object.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 
 #include <cstdlib>
 #include <cstring>

@@ -31,15 +31,12 @@ int RankOfBinding(unsigned char binding) {
   return binding == STB_GLOBAL || binding == STB_GNU_UNIQUE ? 0 : binding == STB_WEAK ? 1 : 2;
 }
 
-size_t LeadingUnderscores(const char* name) { return strspn(name, "_"); }
-
 // Of several names of one address the best known: "malloc" of malloc, __malloc and __libc_malloc.
 bool IsBetter(const Candidate& candidate, const Candidate& best) {
   if (best.name == nullptr) return true;
   if (candidate.start != best.start) return candidate.start > best.start;  // the inner one
   const auto rank = [](const Candidate& one) {
-    return std::make_tuple(one.type == STT_NOTYPE, RankOfBinding(one.binding), LeadingUnderscores(one.name),
-                           strlen(one.name));
+    return std::make_tuple(one.type == STT_NOTYPE, RankOfBinding(one.binding), strspn(one.name, "_"), strlen(one.name));
   };
   const auto left = rank(candidate);
   const auto right = rank(best);

@@ -25,15 +25,8 @@ bool ComesBefore(const Cell& a, const Cell& b) {
 
 // Index of the alternative that a cell of this type holds.
 size_t Alternative(ColumnType type) {
-  switch (type) {
-    case ColumnType::kText:
-      return Cell(std::string()).index();
-    case ColumnType::kInteger:
-      return Cell(int64_t{0}).index();
-    case ColumnType::kReal:
-      return Cell(0.0).index();
-  }
-  return 0;
+  if (type == ColumnType::kText) return Cell(std::string()).index();
+  return type == ColumnType::kInteger ? Cell(int64_t{0}).index() : Cell(0.0).index();
 }
 
 constexpr double kRoundingPercent = 1e-9;
@@ -96,8 +89,7 @@ std::string HumanNumber(double value, absl::string_view unit, bool is_integer) {
 }
 
 auto Named(std::vector<AnyColumn>& columns, absl::string_view name) {
-  return std::find_if(columns.begin(), columns.end(),
-                      [name](const AnyColumn& column) { return column.column.name == name; });
+  return absl::c_find_if(columns, [name](const AnyColumn& column) { return column.column.name == name; });
 }
 
 }  // namespace
@@ -141,8 +133,7 @@ void AddRow(std::initializer_list<std::pair<absl::string_view, Cell>> known, Tab
 }
 
 void SortBy(size_t column, Table* table) {
-  std::stable_sort(table->rows.begin(), table->rows.end(),
-                   [column](const Row& a, const Row& b) { return ComesBefore(a[column], b[column]); });
+  absl::c_stable_sort(table->rows, [column](const Row& a, const Row& b) { return ComesBefore(a[column], b[column]); });
 }
 
 void LimitRows(size_t limit, Table* table) {

@@ -1,7 +1,7 @@
 // Columns with the functions that fill their cells: a table is a list of columns and the items of its rows.
 //
-//     TypedColumns<Product> columns = {{TextColumn("kind", "What it is."), &Product::kind},
-//                                      {IntegerColumn("m", …), [](const Product& p) { return p.shape.m; }}};
+//     TypedColumns<Product> columns = {{TextColumn("kind"), "What it is.", &Product::kind},
+//                                      {NumberColumn("m"), "Rows.", [](const Product& p) { return p.shape.m; }}};
 //     Table table = NewTable("gemm", "Matrix products", columns, products);
 #pragma once
 
@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline table {
@@ -40,6 +41,11 @@ struct TypedColumn : AnyColumn {
   TypedColumn(Column&& of, Get get)
       : AnyColumn{std::move(of),
                   [get](const void* item) { return ToCell(std::invoke(get, *static_cast<const Item*>(item))); }} {}
+
+  template <typename Get>
+  TypedColumn(Column&& of, const char* explanation, Get get) : TypedColumn(std::move(of), std::move(get)) {
+    column.explanation = explanation;
+  }
 
   // From a column of a base class of Item.
   template <typename Base>
@@ -128,8 +134,16 @@ template <typename Map, typename Weight>
 auto ByWeight(const Map& groups, Weight weight) {
   std::vector<const typename Map::mapped_type*> order;
   for (const auto& [key, group] : groups) order.push_back(&group);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](const auto* a, const auto* b) { return std::invoke(weight, *a) > std::invoke(weight, *b); });
+  absl::c_stable_sort(order,
+                      [&](const auto* a, const auto* b) { return std::invoke(weight, *a) > std::invoke(weight, *b); });
+  return order;
+}
+
+// Sums by key, the largest first; equal ones by key.
+template <typename Key, typename Sum>
+std::vector<std::pair<Key, Sum>> LargestFirst(const std::map<Key, Sum>& sums) {
+  std::vector<std::pair<Key, Sum>> order(sums.begin(), sums.end());
+  absl::c_stable_sort(order, [](const auto& a, const auto& b) { return a.second > b.second; });
   return order;
 }
 

@@ -106,17 +106,17 @@ Cell Rate(const std::optional<int64_t>& amount, int64_t calls, int64_t total_ns)
 
 TypedColumns<LookRow> LookColumns() {
   return {
-      {TimeColumn("blocked",
-                  "Time blocked (not runnable), estimated from thread-state samples; not known with fewer than 10."),
+      {TimeColumn("blocked"),
+       "Time blocked (not runnable), estimated from thread-state samples; not known with fewer than 10.",
        [](const LookRow& row) { return MeanOf(row.looks.BlockedOf(row.total_ns), row.steps); }},
-      {Detail(TimeColumn("no_processor", "Time runnable, waiting for a CPU.")),
+      {Detail(TimeColumn("no_processor")), "Time runnable, waiting for a CPU.",
        [](const LookRow& row) { return MeanOf(row.looks.QueuedOf(row.total_ns), row.steps); }},
-      {Detail(TextColumn("blocked_in", "What it was blocked in (thread-state samples), as in the table threads.")),
+      {Detail(TextColumn("blocked_in")), "What it was blocked in (thread-state samples), as in the table threads.",
        [](const LookRow& row) {
          const bool is_told = row.looks.BlockedOf(row.total_ns).value_or(0) > 0;
          return is_told ? Cell(BlockedInText(row.looks.found_ns)) : Cell();
        }},
-      {Detail(NumberColumn("looks", "Number of thread-state samples behind this row.")),
+      {Detail(NumberColumn("looks")), "Number of thread-state samples behind this row.",
        [](const LookRow& row) { return row.looks.looks; }},
   };
 }

@@ -8,12 +8,13 @@
 
 namespace dlhook::analyzer::inline tables {
 
-Column TextColumn(absl::string_view name, absl::string_view explanation);
-Column IntegerColumn(absl::string_view name, absl::string_view unit, Better better, absl::string_view explanation);
-Column TimeColumn(absl::string_view name, absl::string_view explanation);    // ns, less is better
-Column NumberColumn(absl::string_view name, absl::string_view explanation);  // without unit, neither is better
-Column RealColumn(absl::string_view name, absl::string_view unit, Better better, absl::string_view explanation);
-Column PercentColumn(absl::string_view name, Better better, absl::string_view explanation);
+// The explanation of a TypedColumn may stand behind it.
+Column TextColumn(absl::string_view name, absl::string_view explanation = {});
+Column IntegerColumn(absl::string_view name, absl::string_view unit, Better better, absl::string_view explanation = {});
+Column TimeColumn(absl::string_view name, absl::string_view explanation = {});    // ns, less is better
+Column NumberColumn(absl::string_view name, absl::string_view explanation = {});  // without unit, neither is better
+Column RealColumn(absl::string_view name, absl::string_view unit, Better better, absl::string_view explanation = {});
+Column PercentColumn(absl::string_view name, Better better, absl::string_view explanation = {});
 
 // Less important: text output shows it only if the line has room.
 Column Detail(Column column);

@@ -46,9 +46,7 @@ std::vector<OpIndex> HomeOps(const TraceModel& model, const RunTotals& totals) {
     if (outermost != call) ++around[model.calls.op[call]][model.calls.op[outermost]];
   }
   for (const auto& [op, counts] : around) {
-    home[op] = std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
-                 return a.second < b.second;
-               })->first;
+    home[op] = absl::c_max_element(counts, [](const auto& a, const auto& b) { return a.second < b.second; })->first;
   }
   return home;
 }
@@ -118,12 +116,12 @@ TypedColumn<OpGroup> OpRate() {
 }
 
 TypedColumn<OpGroup> OpFlops() {
-  return {IntegerColumn("flops", "flops", Better::kNeither, "Floating-point operations of one call, by the formula."),
+  return {IntegerColumn("flops", "flops", Better::kNeither), "Floating-point operations of one call, by the formula.",
           &OpGroup::flops};
 }
 
 TypedColumn<OpGroup> OpFunctions() {
-  return {TextColumn("functions", "Functions or logs through which the calls were seen."), &OpGroup::functions};
+  return {TextColumn("functions"), "Functions or logs through which the calls were seen.", &OpGroup::functions};
 }
 
 void BoundSums::Add(const Op& op, const Bound& bound, double calls) {
@@ -144,32 +142,31 @@ void BoundSums::AddOp(const Peaks* peaks, const Op& op, const OpTotals& totals, 
 }
 
 BoundKind BoundSums::Kind() const {
-  const auto* const most = std::max_element(by_kind_ns.begin(), by_kind_ns.end());
+  const auto* const most = absl::c_max_element(by_kind_ns);
   return *most > 0 ? static_cast<BoundKind>(most - by_kind_ns.begin()) : BoundKind::kUnknown;
 }
 
 TypedColumns<BoundSums> BoundColumns(const TableOptions& options, int64_t steps) {
   if (options.peaks == nullptr || !options.peaks->IsKnown()) return {};
   return {
-      {Detail(RealColumn("intensity", "FLOP/byte", Better::kNeither,
-                         "Arithmetic intensity: operations per byte of the operands, each operand counted once.")),
+      {Detail(RealColumn("intensity", "FLOP/byte", Better::kNeither)),
+       "Arithmetic intensity: operations per byte of the operands, each operand counted once.",
        [](const BoundSums& sums) { return sums.bytes > 0 && sums.flops > 0 ? Cell(sums.flops / sums.bytes) : Cell(); }},
-      {Detail(TextColumn("bound",
-                         "What limits it on this machine: compute, memory, launch (starting it takes longer than its "
-                         "work), serial (too little work to divide among threads). Empty: the memory bandwidth is not "
-                         "known, or the calls took less time than that (see bound_percent).")),
+      {Detail(TextColumn("bound")),
+       "What limits it on this machine: compute, memory, launch (starting it takes longer than its work), serial (too "
+       "little work to divide among threads). Empty: the memory bandwidth is not known, or the calls took less time "
+       "than that (see bound_percent).",
        [](const BoundSums& sums) {
          return KnownText(BoundKindName(sums.IsBelow() ? BoundKind::kUnknown : sums.Kind()));
        }},
-      {Detail(
-           PercentColumn("bound_percent", Better::kHigher,
-                         "The least time that this machine needs, as a percentage of the measured time. Empty where "
-                         "the calls took less: by an algorithm with fewer operations, or on a machine that is faster "
-                         "than its peaks say (measured while it was busy, or stated ones, which leave out turbo).")),
+      {Detail(PercentColumn("bound_percent", Better::kHigher)),
+       "The least time that this machine needs, as a percentage of the measured time. Empty where the calls took less: "
+       "by an algorithm with fewer operations, or on a machine that is faster than its peaks say (measured while it "
+       "was busy, or stated ones, which leave out turbo).",
        [](const BoundSums& sums) {
          return sums.time_ns > 0 && !sums.IsBelow() ? Cell(100 * sums.bound_ns / sums.time_ns) : Cell();
        }},
-      {Detail(TimeColumn("lost_time", "The measured time minus that least time.")),
+      {Detail(TimeColumn("lost_time")), "The measured time minus that least time.",
        [steps](const BoundSums& sums) {
          if (sums.time_ns <= 0 || sums.IsBelow()) return Cell();
          return Cell(static_cast<int64_t>(std::llround((sums.time_ns - sums.bound_ns) / static_cast<double>(steps))));
@@ -187,7 +184,7 @@ GpuTimes GpuTimesOf(const TraceModel& model) {
   const auto is_kernel = [](GpuActivityKind kind) {
     return kind == GpuActivityKind::kKernel || kind == GpuActivityKind::kGraph;
   };
-  const bool any = std::any_of(model.gpu.kind.begin(), model.gpu.kind.end(), is_kernel);
+  const bool any = absl::c_any_of(model.gpu.kind, is_kernel);
   return any ? GpuTimes::kOfKernels : GpuTimes::kOfWork;
 }
 
@@ -228,10 +225,10 @@ std::vector<GpuOpTime> GpuTimesOfOps(const TraceModel& model, const TableOptions
 TypedColumns<GpuOpTime> GpuTimeColumns(const TraceModel& model, const TableOptions& options) {
   if (GpuTimesOf(model, options) == GpuTimes::kNone) return {};
   return {
-      {TimeColumn("gpu_time",
-                  "Durations of what GPUs did for these calls; of captured ones in every launch of their graph."),
+      {TimeColumn("gpu_time"),
+       "Durations of what GPUs did for these calls; of captured ones in every launch of their graph.",
        [](const GpuOpTime& time) { return time.activities > 0 ? Cell(time.busy_ns) : Cell(); }},
-      {RealColumn("gpu_rate", "GFLOP/s", Better::kHigher, "FLOPs of what GPUs executed over GPU time."),
+      {RealColumn("gpu_rate", "GFLOP/s", Better::kHigher), "FLOPs of what GPUs executed over GPU time.",
        [](const GpuOpTime& time) {
          return time.flops_ns > 0 ? Cell(time.flops / static_cast<double>(time.flops_ns)) : Cell();
        }},

@@ -33,7 +33,7 @@ class CounterDivision {
                   const std::vector<int64_t>& boundaries, const std::function<void(const CountedPiece&)>& take)
       : model_(model), run_(run), process_(process), boundaries_(boundaries), take_(take), rules_(model) {
     counters_.resize(run.counters.size());
-    std::iota(counters_.begin(), counters_.end(), 0);
+    absl::c_iota(counters_, 0);
   }
 
   void Run() {
@@ -84,7 +84,7 @@ class CounterDivision {
   // A sweep would not reach anything outside the run's time.
   void Defer(const CounterTimeline& timeline, size_t interval, int64_t start_ns, int64_t end_ns) {
     const absl::Span<const int64_t> amounts = timeline.AmountsOf(interval);
-    if (std::all_of(amounts.begin(), amounts.end(), [](int64_t amount) { return amount == 0; })) return;
+    if (absl::c_all_of(amounts, [](int64_t amount) { return amount == 0; })) return;
     const int64_t inside_start_ns = std::clamp(start_ns, model_.start_ns, model_.end_ns);
     const int64_t inside_end_ns = std::clamp(end_ns, model_.start_ns, model_.end_ns);
     const int64_t whole_ns = timeline.end_ns[interval] - timeline.start_ns[interval];
@@ -119,7 +119,7 @@ class CounterDivision {
     for (const RateChange& change : changes_) boundaries.push_back(change.time_ns);
     boundaries.push_back(model_.processes[process_].start_ns);
     boundaries.push_back(model_.processes[process_].end_ns);
-    std::sort(boundaries.begin(), boundaries.end());
+    absl::c_sort(boundaries);
     boundaries.erase(std::unique(boundaries.begin(), boundaries.end()), boundaries.end());
     for (std::vector<Rate>& rates : rates_) rates.assign(counters_.size(), 0);
     DivideTime(model_, process_, boundaries, [this](const TimePiece& piece) { TakeRest(piece); });
@@ -189,7 +189,7 @@ using Ranges = std::vector<std::pair<int64_t, int64_t>>;
 Ranges RangesOf(const std::vector<Claim>& claims) {
   Ranges ranges;
   for (const Claim& claim : claims) ranges.emplace_back(claim.start_ns, claim.end_ns);
-  std::sort(ranges.begin(), ranges.end());
+  absl::c_sort(ranges);
   return ranges;
 }
 
@@ -206,7 +206,7 @@ class Reader {
     const auto rank = [](const CounterSeries* series) {
       return std::tuple(series->process, series->thread, series->tid, series->kind != CounterKind::kBoundary);
     };
-    std::stable_sort(ordered.begin(), ordered.end(), [&](const auto* a, const auto* b) { return rank(a) < rank(b); });
+    absl::c_stable_sort(ordered, [&](const auto* a, const auto* b) { return rank(a) < rank(b); });
     const CounterSeries* before = nullptr;
     for (const CounterSeries* series : ordered) {
       const bool same_thread = before != nullptr && before->process == series->process &&
@@ -356,16 +356,16 @@ std::vector<int64_t> RoundToSum(const std::vector<double>& parts, int64_t sum) {
     left -= whole.back();
   }
   std::vector<size_t> by_fraction(parts.size());
-  std::iota(by_fraction.begin(), by_fraction.end(), 0);
-  std::stable_sort(by_fraction.begin(), by_fraction.end(), [&](size_t a, size_t b) {
+  absl::c_iota(by_fraction, 0);
+  absl::c_stable_sort(by_fraction, [&](size_t a, size_t b) {
     return parts[a] - static_cast<double>(whole[a]) > parts[b] - static_cast<double>(whole[b]);
   });
   if (parts.empty()) return whole;
-  const auto count = static_cast<int64_t>(parts.size());
+  const auto count = std::ssize(parts);
   if (left >= 0 && left <= count) {
     for (int64_t i = 0; i < left; ++i) ++whole[by_fraction[static_cast<size_t>(i)]];
   } else {  // beyond rounding: too large for doubles
-    *std::max_element(whole.begin(), whole.end()) += left;
+    *absl::c_max_element(whole) += left;
   }
   return whole;
 }

@@ -234,7 +234,7 @@ class GapPlacer {
 }  // namespace
 
 std::string LayerBetweenCalls(const std::vector<Layer>& layers, const ModuleName& module) {
-  const bool is_layer = std::any_of(layers.begin(), layers.end(), [&](const Layer& layer) {
+  const bool is_layer = absl::c_any_of(layers, [&](const Layer& layer) {
     return layer.model == module.model && layer.module == module.name && layer.name == module.name;
   });
   return is_layer ? module.name : absl::StrCat(module.name, ":[not seen]");
@@ -243,17 +243,15 @@ std::string LayerBetweenCalls(const std::vector<Layer>& layers, const ModuleName
 std::vector<bool> CompilerStacks(const TraceModel& model) {
   std::vector<bool> in_compiler;
   for (const PythonStack& stack : model.python_stacks) {
-    in_compiler.push_back(std::any_of(stack.frames.begin(), stack.frames.end(), [&](const PythonFrame& frame) {
-      return IsCompilersFile(model.names[frame.file].c_str());
-    }));
+    in_compiler.push_back(absl::c_any_of(
+        stack.frames, [&](const PythonFrame& frame) { return IsCompilersFile(model.names[frame.file].c_str()); }));
   }
   return in_compiler;
 }
 
 LayerIndex CompilationLayer(Attribution* attribution) {
   std::vector<Layer>& layers = attribution->layers;
-  const auto at =
-      std::find_if(layers.begin(), layers.end(), [](const Layer& layer) { return layer.type == kCompilation; });
+  const auto at = absl::c_find_if(layers, [](const Layer& layer) { return layer.type == kCompilation; });
   if (at != layers.end()) return static_cast<LayerIndex>(at - layers.begin());
   Layer layer;
   layer.name = "compilation (torch.compile)";

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
+
 namespace dlhook::analyzer::inline time {
 namespace {
 
@@ -10,8 +12,8 @@ bool StartsBefore(const Interval& a, const Interval& b) { return a.start_ns < b.
 
 // GPU activities are already in this order.
 void SortByStart(std::vector<Interval>& intervals) {
-  if (std::is_sorted(intervals.begin(), intervals.end(), StartsBefore)) return;
-  std::sort(intervals.begin(), intervals.end(), StartsBefore);
+  if (absl::c_is_sorted(intervals, StartsBefore)) return;
+  absl::c_sort(intervals, StartsBefore);
 }
 
 // The first interval that ends after the given time; in a set, ends ascend as starts do.

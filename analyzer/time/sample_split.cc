@@ -50,9 +50,8 @@ SampleSplit SplitBySamples(int64_t wall_ns, const SampleSums& places) {
     split.rest_ns -= split.parts.back().ns;
   }
   if (waits) return split;
-  std::max_element(split.parts.begin(), split.parts.end(), [](const SamplePart& a, const SamplePart& b) {
-    return a.ns < b.ns;
-  })->ns += split.rest_ns;
+  absl::c_max_element(split.parts, [](const SamplePart& a, const SamplePart& b) { return a.ns < b.ns; })->ns +=
+      split.rest_ns;
   split.rest_ns = 0;
   return split;
 }

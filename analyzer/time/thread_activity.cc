@@ -29,7 +29,7 @@ ActivityRules::ActivityRules(const TraceModel& model) : model_(model) {
 bool ActivityRules::AreScopesWhole(ProcessIndex process, int64_t start_ns, int64_t end_ns) const {
   const std::vector<ScopeWindow>& windows = model_.scope_windows;
   const auto is_before = [](const ScopeWindow& window, ProcessIndex index) { return window.process < index; };
-  auto window = std::lower_bound(windows.begin(), windows.end(), process, is_before);
+  auto window = absl::c_lower_bound(windows, process, is_before);
   if (window == windows.end() || window->process != process) return true;
   const auto last = std::lower_bound(window, windows.end(), process + 1, is_before);
   const auto begins_after = [](int64_t time_ns, const ScopeWindow& w) { return time_ns < w.start_ns; };

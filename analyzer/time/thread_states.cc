@@ -22,8 +22,7 @@ std::array<size_t, kThreadStates> ColumnsOf(const TraceModel& model, const Count
   std::array<size_t, kThreadStates> columns;
   for (size_t state = 0; state < kThreadStates; ++state) {
     columns[state] = static_cast<size_t>(
-        std::find_if(series.names.begin(), series.names.end(),
-                     [&](NameIndex name) { return model.names[name] == kThreadStateNames[state]; }) -
+        absl::c_find_if(series.names, [&](NameIndex name) { return model.names[name] == kThreadStateNames[state]; }) -
         series.names.begin());
   }
   return columns;
@@ -64,7 +63,7 @@ StateSums PartBetween(const StateSums& before, const StateSums& after, double pa
 
 // What it had done until then; `spread_ns`: how far from the nearer of two readings, if it did several things between them.
 StateSums UntilTime(const ThreadStates& states, int64_t time_ns) {
-  const auto after = std::upper_bound(states.time_ns.begin(), states.time_ns.end(), time_ns);
+  const auto after = absl::c_upper_bound(states.time_ns, time_ns);
   if (after == states.time_ns.begin()) return states.until.front();
   const auto at = static_cast<size_t>(after - states.time_ns.begin());
   if (after == states.time_ns.end()) return states.until.back();
@@ -83,14 +82,14 @@ using Places = std::vector<std::pair<int64_t, const char*>>;
 
 // Most time first, without those of less than so much of all.
 Places PlacesOf(const std::array<int64_t, kBlockedIns>& found_ns, int64_t least_percent) {
-  const int64_t all_ns = std::accumulate(found_ns.begin(), found_ns.end(), int64_t{0});
+  const int64_t all_ns = absl::c_accumulate(found_ns, int64_t{0});
   Places places;
   for (size_t i = 0; i < kBlockedIns; ++i) {
     if (found_ns[i] > 0 && found_ns[i] >= all_ns / 100 * least_percent) {
       places.emplace_back(found_ns[i], kBlockedInWords[i]);
     }
   }
-  std::stable_sort(places.begin(), places.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  absl::c_stable_sort(places, [](const auto& a, const auto& b) { return a.first > b.first; });
   return places;
 }
 
@@ -128,7 +127,7 @@ ThreadIndex OnlyThread(const TraceModel& model, ProcessIndex process, const std:
     only = thread;
   }
   const bool is_first = only != kNone && model.threads[only].tid == model.processes[process].pid;
-  const bool has_others = std::any_of(threads.begin(), threads.end(), [process](const ThreadStates& states) {
+  const bool has_others = absl::c_any_of(threads, [process](const ThreadStates& states) {
     return states.process == process && states.thread == kNone && states.tid != 0;
   });
   return is_first || !has_others ? only : kNone;
@@ -167,7 +166,7 @@ bool IsBetweenRequests(const TraceModel& model, const Step& step, const Step& ne
          std::none_of(
              model.read_spans.begin(), model.read_spans.end(),
              [&](const ReadSpan& span) { return step.end_ns < span.start_ns && span.start_ns <= next.start_ns; }) &&
-         std::none_of(model.recording_stops.begin(), model.recording_stops.end(), [&](const RecordingStop& stop) {
+         absl::c_none_of(model.recording_stops, [&](const RecordingStop& stop) {
            return step.end_ns <= stop.start_ns && stop.start_ns <= next.start_ns;
          });
 }
@@ -196,7 +195,7 @@ std::vector<ThreadStates> ReadThreadStates(const TraceModel& model) {
     threads.push_back(Read(model, series));
     if (threads.back().time_ns.size() < 2) threads.pop_back();
   }
-  std::stable_sort(threads.begin(), threads.end(), [](const ThreadStates& a, const ThreadStates& b) {
+  absl::c_stable_sort(threads, [](const ThreadStates& a, const ThreadStates& b) {
     return std::tuple(a.process, a.thread, a.tid == 0) < std::tuple(b.process, b.thread, b.tid == 0);
   });
   return threads;
@@ -208,14 +207,14 @@ const ThreadStates* StatesOf(const TraceModel& model, const std::vector<ThreadSt
     if (states.process != track.process) return false;
     return track.thread == kNone ? states.tid == model.processes[track.process].pid : states.thread == track.thread;
   };
-  const auto found = std::find_if(threads.begin(), threads.end(), is_its);
+  const auto found = absl::c_find_if(threads, is_its);
   return found == threads.end() ? nullptr : &*found;
 }
 
 bool IsOwnThread(const ThreadData& thread) { return thread.name == "dlhook-gpu" || thread.name == "dlhook-jax"; }
 
 std::string BlockedInText(const std::array<int64_t, kBlockedIns>& found_ns) {
-  const int64_t all_ns = std::accumulate(found_ns.begin(), found_ns.end(), int64_t{0});
+  const int64_t all_ns = absl::c_accumulate(found_ns, int64_t{0});
   return absl::StrJoin(PlacesOf(found_ns, kLeastPercent), ", ", [&](std::string* text, const auto& place) {
     const auto [ns, word] = place;
     absl::StrAppend(text, word, ns == all_ns ? "" : absl::StrFormat(" %d %%", (ns * 100 + all_ns / 2) / all_ns));

@@ -24,8 +24,7 @@ bool RunsModules(const TraceModel& model, ThreadIndex thread) {
     const StackIndex stack = model.scopes.look[scope].stack;
     if (stack == kNone) continue;
     const std::vector<PythonFrame>& frames = model.python_stacks[stack].frames;
-    if (std::any_of(frames.begin(), frames.end(), [](const PythonFrame& frame) { return frame.module != kNone; }))
-      return true;
+    if (absl::c_any_of(frames, [](const PythonFrame& frame) { return frame.module != kNone; })) return true;
   }
   return false;
 }
@@ -143,12 +142,12 @@ class TimeDivision {
   const std::vector<size_t>& Foremost() {
     if (idling_.size() < 2) return idling_;
     const auto is_in_gap = [&](size_t index) { return current_[index]->kind == ActivityKind::kNotSeen; };
-    const bool any_runs_modules = std::any_of(idling_.begin(), idling_.end(),
-                                              [&](size_t index) { return is_in_gap(index) && runs_modules_[index]; });
+    const bool any_runs_modules =
+        absl::c_any_of(idling_, [&](size_t index) { return is_in_gap(index) && runs_modules_[index]; });
     if (!any_runs_modules) return idling_;
     foremost_.clear();
-    std::copy_if(idling_.begin(), idling_.end(), std::back_inserter(foremost_),
-                 [&](size_t index) { return !is_in_gap(index) || runs_modules_[index]; });
+    absl::c_copy_if(idling_, std::back_inserter(foremost_),
+                    [&](size_t index) { return !is_in_gap(index) || runs_modules_[index]; });
     return foremost_;
   }
 
@@ -162,7 +161,7 @@ class TimeDivision {
       piece.share_ns = end_ns - now_ns_;
       return Give(piece);
     }
-    const auto count = static_cast<int64_t>(set.size());
+    const auto count = std::ssize(set);
     if (count == 1) {  // most pieces; without divisions
       turn_ = 0;
       return TakePart(set.front(), end_ns - now_ns_, piece);
@@ -269,8 +268,7 @@ void ForEachPlace(const TraceModel& model, ProcessIndex process, std::vector<Tim
 }
 
 const TimePiece* PartOf(ThreadIndex thread, absl::Span<const TimePiece> parts) {
-  const auto own =
-      std::find_if(parts.begin(), parts.end(), [thread](const TimePiece& part) { return part.thread == thread; });
+  const auto own = absl::c_find_if(parts, [thread](const TimePiece& part) { return part.thread == thread; });
   return own == parts.end() ? nullptr : &*own;
 }
 

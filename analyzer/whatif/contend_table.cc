@@ -176,9 +176,9 @@ std::string Answer(const Contended& contended, const std::vector<Compared>& part
 TypedColumns<Compared> RatioColumns(const char* name, const char* what, std::optional<Speed> Compared::*ratio) {
   return {{RealColumn(name, "", Better::kLower, what),
            [ratio](const Compared& row) { return row.*ratio ? Cell((row.*ratio)->value) : Cell(); }},
-          {Detail(RealColumn(absl::StrCat(name, "_low"), "", Better::kLower, "Lower bound.")),
+          {Detail(RealColumn(absl::StrCat(name, "_low"), "", Better::kLower)), "Lower bound.",
            [ratio](const Compared& row) { return row.*ratio ? ToCell((row.*ratio)->low) : Cell(); }},
-          {Detail(RealColumn(absl::StrCat(name, "_high"), "", Better::kLower, "Upper bound.")),
+          {Detail(RealColumn(absl::StrCat(name, "_high"), "", Better::kLower)), "Upper bound.",
            [ratio](const Compared& row) { return row.*ratio ? ToCell((row.*ratio)->high) : Cell(); }}};
 }
 
@@ -190,16 +190,16 @@ TypedColumns<Compared> PartColumns() {
     return ns ? Cell(static_cast<int64_t>(std::llround(*ns))) : Cell();
   };
   TypedColumns<Compared> columns = {
-      {TextColumn("part", "The step; the states of its thread, which add up to it; the running time of all threads."),
+      {TextColumn("part"), "The step; the states of its thread, which add up to it; the running time of all threads.",
        &Compared::name},
-      {TimeColumn("alone", "Mean over runs."), [whole](const Compared& row) { return whole(row.Alone()); }},
-      {TimeColumn("beside", "The same beside the neighbours."),
+      {TimeColumn("alone"), "Mean over runs.", [whole](const Compared& row) { return whole(row.Alone()); }},
+      {TimeColumn("beside"), "The same beside the neighbours.",
        [whole](const Compared& row) { return whole(row.Beside()); }},
       {signed_time("change", "Mean over rounds."), [whole](const Compared& row) { return whole(row.change); }},
       {signed_time("change_low", "Lower bound, of all rows and rounds together with 95 %."),
        [whole](const Compared& row) { return whole(row.low); }},
       {signed_time("change_high", "Upper bound."), [whole](const Compared& row) { return whole(row.high); }},
-      {TextColumn("outcome", "longer, shorter, unchanged (by less than 3 % of the step) or not told apart."),
+      {TextColumn("outcome"), "longer, shorter, unchanged (by less than 3 % of the step) or not told apart.",
        &Compared::outcome}};
   columns.Add(RatioColumns("times_as_long", "By paired rounds.", &Compared::times));
   return columns;
@@ -207,46 +207,45 @@ TypedColumns<Compared> PartColumns() {
 
 TypedColumns<Compared> PlaceColumns() {
   TypedColumns<Compared> columns = {
-      {TextColumn("place", "phase, layer or operation."),
+      {TextColumn("place"), "phase, layer or operation.",
        [](const Compared& row) { return Cell(kLevels[static_cast<size_t>(row.level)]); }},
-      {TextColumn("name", "Its name; of an operation: layer, direction, kind."), &Compared::name},
-      {Detail(TextColumn("problem", "Of an operation: its size.")), Known(&Compared::words)},
-      {TimeColumn("alone", "Wall share of a mean step, mean over runs."),
+      {TextColumn("name"), "Its name; of an operation: layer, direction, kind.", &Compared::name},
+      {Detail(TextColumn("problem")), "Of an operation: its size.", Known(&Compared::words)},
+      {TimeColumn("alone"), "Wall share of a mean step, mean over runs.",
        [](const Compared& row) { return Nanoseconds(row.Alone()); }},
-      {TimeColumn("beside", "The same beside the neighbours."),
+      {TimeColumn("beside"), "The same beside the neighbours.",
        [](const Compared& row) { return Nanoseconds(row.Beside()); }}};
   columns.Add(RatioColumns("times_as_long", "By paired rounds.", &Compared::times));
   columns.Add(RatioColumns("beyond", "The same, relative to all other operations together in the same rounds.",
                            &Compared::beyond));
-  columns.Add(
-      {TextColumn("outcome",
-                  "By beyond: more or less than the rest, as the rest (by 3 %), not told apart; or only beside."),
-       &Compared::outcome});
+  columns.Add({TextColumn("outcome"),
+               "By beyond: more or less than the rest, as the rest (by 3 %), not told apart; or only beside.",
+               &Compared::outcome});
   return columns;
 }
 
 TypedColumns<Compared> CountColumns() {
   TypedColumns<Compared> columns = {
-      {TextColumn("counter", "What was counted, with its unit."), &Compared::name},
-      {RealColumn("alone", "", Better::kNeither, "Mean over runs."), &Compared::Alone},
-      {RealColumn("beside", "", Better::kNeither, "The same beside the neighbours."), &Compared::Beside}};
+      {TextColumn("counter"), "What was counted, with its unit.", &Compared::name},
+      {RealColumn("alone", "", Better::kNeither), "Mean over runs.", &Compared::Alone},
+      {RealColumn("beside", "", Better::kNeither), "The same beside the neighbours.", &Compared::Beside}};
   columns.Add(RatioColumns("times", "By paired rounds.", &Compared::times));
   columns.Add(
-      {TextColumn("outcome", "more, less, unchanged (by less than 3 %) or not told apart."), &Compared::outcome});
+      {TextColumn("outcome"), "more, less, unchanged (by less than 3 %) or not told apart.", &Compared::outcome});
   return columns;
 }
 
 TypedColumns<NeighbourUse> NeighbourColumns() {
   const auto rate = [](double sum, double seconds) { return seconds > 0 ? Cell(sum / seconds) : Cell(); };
-  return {{TextColumn("neighbour", "The command, or the load."), &NeighbourUse::name},
-          {IntegerColumn("copies", "", Better::kNeither, "So many at a time."), &NeighbourUse::copies},
-          {RealColumn("intensity", "%", Better::kNeither, "Part of the time in which a load was to work."),
+  return {{TextColumn("neighbour"), "The command, or the load.", &NeighbourUse::name},
+          {IntegerColumn("copies", "", Better::kNeither), "So many at a time.", &NeighbourUse::copies},
+          {RealColumn("intensity", "%", Better::kNeither), "Part of the time in which a load was to work.",
            [](const NeighbourUse& use) { return use.intensity ? Cell(100 * *use.intensity) : Cell(); }},
-          {RealColumn("processors", "", Better::kNeither, "That all copies used, on average."),
+          {RealColumn("processors", "", Better::kNeither), "That all copies used, on average.",
            [rate](const NeighbourUse& use) { return rate(use.processor_seconds, use.seconds); }},
-          {RealColumn("bandwidth", "GB/s", Better::kNeither, "That all copies read and wrote."),
+          {RealColumn("bandwidth", "GB/s", Better::kNeither), "That all copies read and wrote.",
            [rate](const NeighbourUse& use) { return use.moves_bytes ? rate(use.bytes / 1e9, use.seconds) : Cell(); }},
-          {IntegerColumn("ended", "", Better::kNeither, "So many ended by themselves before the program was stopped."),
+          {IntegerColumn("ended", "", Better::kNeither), "So many ended by themselves before the program was stopped.",
            [](const NeighbourUse& use) { return use.ended; }}};
 }
 
@@ -254,7 +253,6 @@ TypedColumns<NeighbourUse> NeighbourColumns() {
 
 double Compared::Alone() const { return BoundsOf(alone).mean; }
 double Compared::Beside() const { return BoundsOf(beside).mean; }
-
 bool IsBeyond(const Compared& place) { return place.outcome == kBeyond || place.outcome == kOnlyBeside; }
 
 std::vector<Compared> PartsOf(const std::string& unit, const Rounds& rounds) {

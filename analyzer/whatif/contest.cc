@@ -16,19 +16,8 @@ constexpr size_t kAtOnce = 4;       // in later rounds
 }  // namespace
 
 const char* OutcomeName(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kNotDecided:
-      return "not decided";
-    case Outcome::kFaster:
-      return "faster";
-    case Outcome::kSlower:
-      return "slower";
-    case Outcome::kNoGain:
-      return "no gain";
-    case Outcome::kFailed:
-      return "failed";
-  }
-  return "";
+  constexpr const char* kNames[] = {"not decided", "faster", "slower", "no gain", "failed"};
+  return kNames[static_cast<size_t>(outcome)];
 }
 
 std::optional<double> BoundOfMean(const std::vector<double>& samples, double alpha, double least_spread) {
@@ -36,7 +25,7 @@ std::optional<double> BoundOfMean(const std::vector<double>& samples, double alp
   const double a = 1 + n * kEffect;
   const double q = std::pow(a / (alpha * alpha), 1 / n);
   if (n < 2 || q >= a) return std::nullopt;
-  const double mean = std::accumulate(samples.begin(), samples.end(), 0.0) / n;
+  const double mean = absl::c_accumulate(samples, 0.0) / n;
   double squares = 0;
   for (double sample : samples) squares += (sample - mean) * (sample - mean);
   const double spread = std::max(std::sqrt(squares / (n - 1)), least_spread);
@@ -45,8 +34,7 @@ std::optional<double> BoundOfMean(const std::vector<double>& samples, double alp
 
 Speed SpeedOf(const std::vector<double>& log_ratios, double alpha) {
   if (log_ratios.empty()) return {};
-  const double mean =
-      std::accumulate(log_ratios.begin(), log_ratios.end(), 0.0) / static_cast<double>(log_ratios.size());
+  const double mean = absl::c_accumulate(log_ratios, 0.0) / static_cast<double>(log_ratios.size());
   Speed speed = {std::exp(mean), std::nullopt, std::nullopt};
   if (const std::optional<double> bound = BoundOfMean(log_ratios, alpha)) {
     speed.low = std::exp(mean - *bound);

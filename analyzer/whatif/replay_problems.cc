@@ -136,7 +136,7 @@ std::vector<ReplayVariant> VariantsOf(const ReplayProblem& problem, const Ground
   const Json& spec = problem.spec;
   const bool is_convolution = spec["op"] == "convolution";
   const bool is_torch = !problem.through_numpy;
-  const bool has_bf16 = absl::c_find(ground.has, "avx512bf16") != ground.has.end();
+  const bool has_bf16 = absl::c_linear_search(ground.has, "avx512bf16");
   std::vector<ReplayVariant> variants;
   const auto add_if = [&variants](bool is_offered, ReplayVariant variant) {
     if (is_offered) variants.push_back(std::move(variant));

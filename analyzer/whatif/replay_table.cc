@@ -58,11 +58,11 @@ auto OfVariant(Get get) {
 Cell MeanNs(const ReplayVariant& variant) { return Nanoseconds(BoundsOf(variant.ns).mean); }
 
 TypedColumns<Row> ProblemColumns() {
-  return {{TextColumn("layers", "The layers that it belongs to."), OfProblem(&ReplayProblem::layers)},
-          {TextColumn("kind", "The primitive."), OfProblem(&ReplayProblem::kind)},
-          {TextColumn("direction", "Forward or backward, where the library says so."),
+  return {{TextColumn("layers"), "The layers that it belongs to.", OfProblem(&ReplayProblem::layers)},
+          {TextColumn("kind"), "The primitive.", OfProblem(&ReplayProblem::kind)},
+          {TextColumn("direction"), "Forward or backward, where the library says so.",
            OfProblem(&ReplayProblem::direction)},
-          {Detail(TextColumn("problem", "Its size, as the library states it.")), OfProblem(&ReplayProblem::problem)}};
+          {Detail(TextColumn("problem")), "Its size, as the library states it.", OfProblem(&ReplayProblem::problem)}};
 }
 
 TypedColumns<Row> VariantColumns(const char* name, const char* explanation) {
@@ -70,36 +70,36 @@ TypedColumns<Row> VariantColumns(const char* name, const char* explanation) {
       {TextColumn(name, explanation), OfVariant([](const ReplayVariant& variant) {
          return absl::StrCat(variant.name, variant.changes_numerics ? ", changes numerics" : "");
        })},
-      {RealColumn("times_as_fast", "", Better::kHigher,
-                  "The framework's op relative to the one as it ran, by paired rounds."),
+      {RealColumn("times_as_fast", "", Better::kHigher),
+       "The framework's op relative to the one as it ran, by paired rounds.",
        OfVariant([](const ReplayVariant& variant) { return variant.ns.empty() ? Cell() : Cell(variant.speed.value); })},
-      {Detail(RealColumn("low", "", Better::kHigher, "Lower bound, of all variants and rounds together.")),
+      {Detail(RealColumn("low", "", Better::kHigher)), "Lower bound, of all variants and rounds together.",
        OfVariant([](const ReplayVariant& variant) { return variant.speed.low; })},
-      {Detail(RealColumn("high", "", Better::kHigher, "Upper bound.")),
+      {Detail(RealColumn("high", "", Better::kHigher)), "Upper bound.",
        OfVariant([](const ReplayVariant& variant) { return variant.speed.high; })},
-      {RealColumn("gain", "%", Better::kHigher,
-                  "Of a step: of the problem's share, the part that it is faster. Below 0: a loss. Unknown: not "
-                  "decided, or the run's times are not comparable."),
+      {RealColumn("gain", "%", Better::kHigher),
+       "Of a step: of the problem's share, the part that it is faster. Below 0: a loss. Unknown: not decided, or the "
+       "run's times are not comparable.",
        [](const Row& row) { return row.PercentOfStep(row.GainNs()); }}};
 }
 
 TypedColumns<Row> AnswerColumns() {
   TypedColumns<Row> columns = ProblemColumns();
   columns.Add(TypedColumns<Row>{
-      {Detail(TextColumn("chosen", "The implementation in the run.")), OfProblem(&ReplayProblem::implementation)},
-      {Detail(TextColumn("formats", "Memory format of every tensor in the run.")), OfProblem(&ReplayProblem::formats)},
-      {Detail(RealColumn("share", "%", Better::kLower, "Of a step: all calls of the problem.")),
+      {Detail(TextColumn("chosen")), "The implementation in the run.", OfProblem(&ReplayProblem::implementation)},
+      {Detail(TextColumn("formats")), "Memory format of every tensor in the run.", OfProblem(&ReplayProblem::formats)},
+      {Detail(RealColumn("share", "%", Better::kLower)), "Of a step: all calls of the problem.",
        [](const Row& row) { return row.PercentOfStep(row.ShareNs()); }},
-      {TimeColumn("in_run", "A call in the run's steps: the lower quartile. Unknown: not comparable."),
+      {TimeColumn("in_run"), "A call in the run's steps: the lower quartile. Unknown: not comparable.",
        [](const Row& row) { return row.run->apart.empty() ? Nanoseconds(row.replayed->problem.call_ns) : Cell(); }},
-      {TimeColumn("alone", "A call alone, as it ran, with warm caches: the mean; of oneDNN's primitive, by its log."),
+      {TimeColumn("alone"), "A call alone, as it ran, with warm caches: the mean; of oneDNN's primitive, by its log.",
        [](const Row& row) { return Nanoseconds(row.Alone().mean); }},
-      {Detail(TimeColumn("alone_low", "Lower bound (95 %, over measurements).")),
+      {Detail(TimeColumn("alone_low")), "Lower bound (95 %, over measurements).",
        [](const Row& row) { return Nanoseconds(row.Alone().low); }},
-      {Detail(TimeColumn("alone_high", "Upper bound.")), [](const Row& row) { return Nanoseconds(row.Alone().high); }},
-      {Detail(TimeColumn("op", "The framework's op around it, as it ran, with warm caches.")),
+      {Detail(TimeColumn("alone_high")), "Upper bound.", [](const Row& row) { return Nanoseconds(row.Alone().high); }},
+      {Detail(TimeColumn("op")), "The framework's op around it, as it ran, with warm caches.",
        [](const Row& row) { return MeanNs(row.replayed->base); }},
-      {Detail(TimeColumn("op_cold", "The same after other memory went through the caches.")),
+      {Detail(TimeColumn("op_cold")), "The same after other memory went through the caches.",
        [](const Row& row) { return Nanoseconds(row.replayed->base.cold_ns); }},
   });
   columns.Add(VariantColumns("best_other", "The fastest of the ways that are shown to be faster."));
@@ -111,16 +111,16 @@ TypedColumns<Row> AllVariantsColumns() {
   TypedColumns<Row> columns = ProblemColumns();
   columns.Add(VariantColumns("variant", "What was changed."));
   columns.Add(TypedColumns<Row>{
-      {TextColumn("outcome", "faster, slower, no gain (below 3 %), no gain or slower, not decided, failed."),
+      {TextColumn("outcome"), "faster, slower, no gain (below 3 %), no gain or slower, not decided, failed.",
        OfVariant([](const ReplayVariant& variant) {
          const bool is_rather_slower = variant.outcome == Outcome::kNoGain && variant.speed.value < 1;
          return absl::StrCat(OutcomeName(variant.outcome), is_rather_slower ? " or slower" : "");
        })},
-      {Detail(TextColumn("implementation", "What the library chose then; why it failed.")),
+      {Detail(TextColumn("implementation")), "What the library chose then; why it failed.",
        OfVariant([](const ReplayVariant& variant) {
          return KnownText(variant.failure.empty() ? variant.implementation : variant.failure);
        })},
-      {Detail(TimeColumn("op", "The framework's op with warm caches.")), OfVariant(MeanNs)},
+      {Detail(TimeColumn("op")), "The framework's op with warm caches.", OfVariant(MeanNs)},
   });
   return columns;
 }
@@ -209,7 +209,7 @@ std::vector<Table> ReplayTables(const ReplayedRun& run) {
     tables.push_back(NewTable("variants", "Each problem in every other way tried", AllVariantsColumns(), variants));
   if (not_replayed.empty()) return tables;
   TypedColumns<Row> columns = ProblemColumns();
-  columns.Add({TextColumn("not_replayed", "Why."), [](const Row& row) {
+  columns.Add({TextColumn("not_replayed"), "Why.", [](const Row& row) {
                  const auto& [problem, base, tried] = *row.replayed;
                  return absl::StrCat("not replayed, because ", base.failure.empty() ? problem.reason : base.failure);
                }});

@@ -35,15 +35,15 @@ TypedColumns<Tried> NumberColumns(const std::string& unit) {
     return TimeColumn(name, absl::StrCat(what, " of a ", unit, "."));
   };
   return {
-      {TextColumn("variation", "What was set. none: the program as it is."), &Tried::name},
-      {RealColumn("times_as_fast", "", Better::kHigher,
-                  "Its speed relative to the program as it is, by paired rounds."),
+      {TextColumn("variation"), "What was set. none: the program as it is.", &Tried::name},
+      {RealColumn("times_as_fast", "", Better::kHigher),
+       "Its speed relative to the program as it is, by paired rounds.",
        [](const Tried& tried) {
          return tried.speed.low || tried.times_ns.size() > 1 ? Cell(tried.speed.value) : Cell();
        }},
-      {RealColumn("low", "", Better::kHigher, "Lower bound of times_as_fast, of all variations and rounds together."),
+      {RealColumn("low", "", Better::kHigher), "Lower bound of times_as_fast, of all variations and rounds together.",
        [](const Tried& tried) { return tried.speed.low; }},
-      {RealColumn("high", "", Better::kHigher, "Upper bound."), [](const Tried& tried) { return tried.speed.high; }},
+      {RealColumn("high", "", Better::kHigher), "Upper bound.", [](const Tried& tried) { return tried.speed.high; }},
       {TextColumn("outcome", kOutcomes),
        [](const Tried& tried) { return tried.name == "none" ? Cell() : Cell(OutcomeName(tried.outcome)); }},
       {time("time", "Mean over its runs"),
@@ -51,9 +51,9 @@ TypedColumns<Tried> NumberColumns(const std::string& unit) {
       {time("time_low", "Lower bound (95 %, over runs)"),
        [](const Tried& tried) { return Nanoseconds(BoundsOf(tried.times_ns).low); }},
       {time("time_high", "Upper bound"), [](const Tried& tried) { return Nanoseconds(BoundsOf(tried.times_ns).high); }},
-      {IntegerColumn("runs", "", Better::kNeither, "Runs that count."),
+      {IntegerColumn("runs", "", Better::kNeither), "Runs that count.",
        [](const Tried& tried) { return tried.times_ns.size(); }},
-      {IntegerColumn("peak_memory", "bytes", Better::kLower, "Most resident memory of a process that was seen."),
+      {IntegerColumn("peak_memory", "bytes", Better::kLower), "Most resident memory of a process that was seen.",
        [](const Tried& tried) { return tried.peak_bytes > 0 ? Cell(tried.peak_bytes) : Cell(); }},
   };
 }
@@ -67,14 +67,14 @@ std::string CostOf(const Tried& tried) {
 
 TypedColumns<Tried> SentenceColumns() {
   return {
-      {TextColumn("variation", "What was set."), Known(&Tried::name)},
-      {TextColumn("outcome", "As above."), [](const Tried& tried) { return Cell(OutcomeName(tried.outcome)); }},
-      {TextColumn("moved", "What dlhook diff says first of a run without and one with it, or why it failed."),
+      {TextColumn("variation"), "What was set.", Known(&Tried::name)},
+      {TextColumn("outcome"), "As above.", [](const Tried& tried) { return Cell(OutcomeName(tried.outcome)); }},
+      {TextColumn("moved"), "What dlhook diff says first of a run without and one with it, or why it failed.",
        [](const Tried& tried) { return KnownText(tried.failure.empty() ? tried.moved : tried.failure); }},
-      {TextColumn("command", "How to run the program so."), Known(&Tried::command)},
-      {TextColumn("promise", "What the finding that suggested it said could be gained."), Known(&Tried::promise)},
-      {TextColumn("cost",
-                  "What it changes in what is computed: by its kind, and by the losses that the program printed."),
+      {TextColumn("command"), "How to run the program so.", Known(&Tried::command)},
+      {TextColumn("promise"), "What the finding that suggested it said could be gained.", Known(&Tried::promise)},
+      {TextColumn("cost"),
+       "What it changes in what is computed: by its kind, and by the losses that the program printed.",
        [](const Tried& tried) { return KnownText(CostOf(tried)); }},
   };
 }
@@ -159,7 +159,7 @@ std::string LossSentence(const LossChange& change, const LossChange& own) {
 Bounds BoundsOf(const std::vector<double>& times_ns) {
   const auto n = static_cast<double>(times_ns.size());
   if (n == 0) return {};
-  Bounds bounds = {.mean = std::accumulate(times_ns.begin(), times_ns.end(), 0.0) / n};
+  Bounds bounds = {.mean = absl::c_accumulate(times_ns, 0.0) / n};
   if (n < 2) return bounds;
   double squares = 0;
   for (double ns : times_ns) squares += (ns - bounds.mean) * (ns - bounds.mean);

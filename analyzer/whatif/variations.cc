@@ -52,7 +52,7 @@ constexpr Listed kListed[] = {
 
 bool Has(const Ground& ground, absl::string_view needs) {
   for (absl::string_view word : absl::StrSplit(needs, ' ', absl::SkipEmpty())) {
-    const bool has = word == "many" ? ground.processors > 1 : absl::c_find(ground.has, word) != ground.has.end();
+    const bool has = word == "many" ? ground.processors > 1 : absl::c_linear_search(ground.has, word);
     if (!has) return false;
   }
   return true;
@@ -195,7 +195,7 @@ std::vector<Variation> ListedVariations(const Ground& ground, const std::vector<
   for (const auto& [rule, finding] : found) {
     for (Candidate& candidate : candidates) {
       const std::vector<absl::string_view> rules = absl::StrSplit(candidate.rules, ' ');
-      if (absl::c_find(rules, rule) == rules.end()) continue;
+      if (!absl::c_linear_search(rules, rule)) continue;
       candidate.variation.promise =
           absl::StrFormat("%s: %s %.3g %% of a step", rule,
                           finding.basis == GainBasis::kUpperBound ? "at most" : GainBasisName(finding.basis),

@@ -19,8 +19,6 @@ bool IsDecidedByProgram(const Op& op) {
          !IsKind(op, {OpKind::kCall, OpKind::kAllocation, OpKind::kFree, OpKind::kSearch});
 }
 
-bool IsCountedScope(ScopeKind kind) { return FactsOf(kind).is_compared; }
-
 // Where the DataLoader of this scope reads its batches; empty: it is no DataLoader's.
 constexpr char kInWorkers[] = "in worker processes", kInPipeline[] = "in a pipeline of tf.data";
 
@@ -68,7 +66,7 @@ class Counter {
     std::vector<int64_t> counts(model_.names.size());
     const RecurringKeys<ScopeLook>& looks = model_.scopes.look.values();
     const auto is_counted = [&](const ScopeLook& look) {
-      return !IsOptimizer(model_.roles[look.name]) && loaders[look.name].empty() && IsCountedScope(look.kind);
+      return !IsOptimizer(model_.roles[look.name]) && loaders[look.name].empty() && FactsOf(look.kind).is_compared;
     };
     for (uint32_t look = 0; look < looks.size(); ++look) {
       const NameIndex name = looks[look].name;

@@ -16,8 +16,7 @@ Function FunctionOf(const PythonPlace& place) { return {place.file, place.functi
 
 template <typename Key>
 auto Most(const std::map<Key, int64_t>& counts) {
-  return std::max_element(counts.begin(), counts.end(),
-                          [](const auto& a, const auto& b) { return a.second < b.second; });
+  return absl::c_max_element(counts, [](const auto& a, const auto& b) { return a.second < b.second; });
 }
 
 // A function that runs from the beginning of gaps to their end.
@@ -212,8 +211,8 @@ class LinesInSteps {
   // The innermost in which more than half of the time passes, if it is a package's.
   std::string PackageFunctionOf(const Gaps& gaps) const {
     const auto rank = [&](const Running& running) { return 2 * running.ns > gaps.walked_ns ? running.depth + 1 : 0; };
-    const auto most = std::max_element(gaps.running.begin(), gaps.running.end(),
-                                       [&](const auto& a, const auto& b) { return rank(a.second) < rank(b.second); });
+    const auto most = absl::c_max_element(
+        gaps.running, [&](const auto& a, const auto& b) { return rank(a.second) < rank(b.second); });
     return most == gaps.running.end() || rank(most->second) == 0 ? "" : PackageFunction(most->first);
   }
 
@@ -328,7 +327,7 @@ class LinesInSteps {
     std::vector<SampledLine> lines;
     for (auto& [function, found] : by_function) {
       found.line.line = Most(found.lines)->first;
-      found.line.owner = std::max_element(found.owners.begin(), found.owners.end(), [](const auto& a, const auto& b) {
+      found.line.owner = absl::c_max_element(found.owners, [](const auto& a, const auto& b) {
                            return a.second.samples < b.second.samples;
                          })->first;
       lines.push_back(std::move(found.line));
@@ -373,13 +372,13 @@ class LinesInSteps {
       lines.package_function = PackageFunctionOf(gaps);
       if (!gaps.called_from.empty() && 2 * Most(gaps.called_from)->second > gaps.walked_ns)
         lines.called_from = PackageFunction(Most(gaps.called_from)->first);
-      const auto module = std::max_element(gaps.modules.begin(), gaps.modules.end(),
-                                           [](const auto& a, const auto& b) { return a.second < b.second; });
+      const auto module =
+          absl::c_max_element(gaps.modules, [](const auto& a, const auto& b) { return a.second < b.second; });
       if (module != gaps.modules.end()) lines.module = module->first;
       if (const auto blocked_ns = gaps.looks.BlockedOf(static_cast<int64_t>(gaps.share_ns))) {
         lines.blocked_ns = static_cast<double>(*blocked_ns) / count_;
       }
-      lines.samples = static_cast<int64_t>(gaps.samples.size());
+      lines.samples = std::ssize(gaps.samples);
       std::vector<SampledLine> sampled_lines = LinesOf(gaps.samples);
       if (!sampled_lines.empty()) lines.sampled = std::move(sampled_lines.front());
     }
@@ -425,7 +424,6 @@ const std::vector<GapLines>& WorkerLinesOf(const StepFacts& facts) {
 }
 
 const std::vector<GapLines>& InputLinesOf(const StepFacts& facts) { return LinesOf(facts).of_input; }
-
 const std::vector<SampledLine>& SampledLinesOf(const StepFacts& facts) { return LinesOf(facts).sampled; }
 
 const std::vector<SampledLine>& WorkerSampledLinesOf(const StepFacts& facts) {

@@ -28,7 +28,7 @@ struct Taken {
 
 LoadSamples LoadSamplesOf(const TraceModel& model, ProcessIndex process) {
   const auto less = [](const LoadSample& sample, ProcessIndex index) { return sample.process < index; };
-  const auto begin = std::lower_bound(model.loads.begin(), model.loads.end(), process, less);
+  const auto begin = absl::c_lower_bound(model.loads, process, less);
   const auto end = std::lower_bound(begin, model.loads.end(), process + 1, less);
   return {model.loads.data() + (begin - model.loads.begin()), static_cast<size_t>(end - begin)};
 }
@@ -113,8 +113,7 @@ void Summarize(const std::vector<const LoadSample*>& samples, MachineLoad& load)
     threads.push_back(sample->threads);
   }
   load.frequency_mhz = static_cast<uint32_t>(sum_mhz / samples.size());
-  std::nth_element(threads.begin(), threads.begin() + static_cast<std::ptrdiff_t>(threads.size() / 2), threads.end());
-  load.threads = threads[threads.size() / 2];
+  load.threads = MedianOf(threads);
 }
 
 double LengthOf(Interval time) { return static_cast<double>(time.end_ns - time.start_ns); }

@@ -25,6 +25,7 @@
 // vary as the other side's runs do, relative to its mean.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <type_traits>
@@ -89,6 +90,18 @@ std::optional<double> NoiseBound(const BaseSide<Samples>& base, const NewSide<Sa
 
 double MeanOf(const BlockMeans& blocks);  // 0 if empty
 double MeanOf(const Samples& samples);    // over runs, each of which counts the same
+
+// The value that is in place `rank` of the ascending ones; reorders them.
+template <typename Value>
+Value NthOf(std::vector<Value>& values, size_t rank) {
+  const auto nth = values.begin() + static_cast<std::ptrdiff_t>(rank);
+  std::nth_element(values.begin(), nth, values.end());
+  return *nth;
+}
+template <typename Value>
+Value MedianOf(std::vector<Value> values) {
+  return NthOf(values, values.size() / 2);
+}
 
 // Quantile of Student's t distribution: Hill, "Algorithm 396: Student's t-quantiles", 1970. `two_sided` is the
 // probability outside +-quantile.

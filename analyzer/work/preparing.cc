@@ -68,8 +68,8 @@ Preparing OfPipeline(const TraceModel& model, const StateLooks& looks, ProcessIn
     nodes.looks.Add(look.sums);
     in_nodes.insert(look.piece.thread);
   }
-  nodes.threads = static_cast<int64_t>(in_nodes.size());
-  readers.threads = static_cast<int64_t>(in_readers.size());
+  nodes.threads = std::ssize(in_nodes);
+  readers.threads = std::ssize(in_readers);
   for (const auto& [op, sums] : by_op) {
     if (2 * sums.looks > nodes.looks.looks) nodes.op = op;
   }
@@ -83,7 +83,7 @@ int64_t MostAtOnce(const std::vector<Interval>& lives) {
     changes.emplace_back(life.start_ns, 1);
     changes.emplace_back(life.end_ns, -1);
   }
-  std::sort(changes.begin(), changes.end());
+  absl::c_sort(changes);
   int64_t now = 0, most = 0;
   for (const auto& [time_ns, change] : changes) most = std::max(most, now += change);
   return most;

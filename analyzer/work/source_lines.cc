@@ -1,7 +1,5 @@
 #include "analyzer/work/source_lines.h"
 
-#include <sys/stat.h>
-
 #include <functional>
 
 #include "absl/strings/ascii.h"
@@ -23,7 +21,6 @@ constexpr size_t kMostLinesBefore = 4;    // … and the last one
 class PythonText {
  public:
   explicit PythonText(std::vector<absl::string_view> lines) : lines_(std::move(lines)) {}
-
   size_t count() const { return lines_.size(); }
   absl::string_view Code(size_t line) const { return absl::StripAsciiWhitespace(lines_[line - 1]); }
   bool HasCode(size_t line) const { return !Code(line).empty() && Code(line).front() != '#'; }
@@ -136,7 +133,7 @@ bool SourceLines::Find(absl::string_view label, std::string& text, size_t& first
   text = *std::move(read);
   const std::vector<absl::string_view> ends = absl::StrSplit(parts[1], " to ");
   if (!absl::SimpleAtoi(ends.front(), &first) || !absl::SimpleAtoi(ends.back(), &last)) return false;
-  const auto count = static_cast<size_t>(std::count(text.begin(), text.end(), '\n')) + 1;
+  const auto count = static_cast<size_t>(absl::c_count(text, '\n')) + 1;
   return std::min(first, last) > 0 && std::max(first, last) <= count;
 }
 

@@ -3,11 +3,11 @@
 #include <cmath>
 #include <numeric>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/table/table_ops.h"
+#include "analyzer/table/typed_columns.h"
 
 namespace dlhook::analyzer::inline work {
 namespace {
@@ -83,11 +83,6 @@ std::vector<double> FlopsOf(const TraceModel& model, ProcessIndex process, const
   return flops;
 }
 
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
 double DurationOf(const Step& step) { return static_cast<double>(step.end_ns - step.start_ns); }
 
 }  // namespace
@@ -138,9 +133,7 @@ void StepFacts::ForEachOperation(const std::function<void(ThreadIndex, int64_t, 
   }
 }
 
-bool StepFacts::Uses(absl::string_view framework) const {
-  return std::find(frameworks_.begin(), frameworks_.end(), framework) != frameworks_.end();
-}
+bool StepFacts::Uses(absl::string_view framework) const { return absl::c_linear_search(frameworks_, framework); }
 
 std::map<ActivityKind, SampleSums> StepFacts::SamplesByKind() const {
   std::map<ActivityKind, SampleSums> by_kind;
@@ -278,15 +271,12 @@ std::string StepFacts::LayersOf(const std::function<bool(const WorkItem&)>& is_i
     const std::string label = item.group->label.substr(0, item.group->label.find(":["));
     if (is_in(item) && !absl::StartsWith(label, "[")) by_label[label] += item.ns;
   }
-  std::vector<std::pair<double, std::string>> order;
-  for (const auto& [label, ns] : by_label) order.emplace_back(-ns, label);
-  std::sort(order.begin(), order.end());
   std::vector<std::string> labels;
-  for (const auto& [ns, label] : order) {
+  for (const auto& [label, ns] : LargestFirst(by_label)) {
     if (labels.size() < most) labels.push_back(label);
   }
   std::string text = absl::StrJoin(labels, ", ");
-  if (order.size() > most) absl::StrAppend(&text, " and ", order.size() - most, " more");
+  if (by_label.size() > most) absl::StrAppend(&text, " and ", by_label.size() - most, " more");
   return text;
 }
 
@@ -307,7 +297,7 @@ std::string StepFacts::PartOfStep(double ns) const {
 }
 
 double WindowCost::outside_mean_ns() const {
-  return std::accumulate(outside_ns.begin(), outside_ns.end(), 0.0) / static_cast<double>(outside_ns.size());
+  return absl::c_accumulate(outside_ns, 0.0) / static_cast<double>(outside_ns.size());
 }
 
 std::optional<WindowCost> CostOfWindows(const StepFacts& facts) {
@@ -357,7 +347,7 @@ std::optional<Generation> FindGeneration(const StepFacts& facts) {
   }
   if (passes.empty()) return std::nullopt;
   const std::vector<double> flops = FlopsOf(facts.model(), track->process, passes);
-  const double usual = Median(flops);
+  const double usual = MedianOf(flops);
   std::vector<size_t> prompts;
   for (size_t i = 0; i < passes.size(); ++i) {
     if (flops[i] >= kPromptFactor * usual) {

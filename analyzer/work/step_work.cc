@@ -80,33 +80,32 @@ struct WorkLine : Words, Sums {
 
 TypedColumns<WorkLine> WorkColumns() {
   return {
-      {As(Role::kName, TextColumn("layer", "As the program names it.")), &WorkLine::layer},
-      {As(Role::kKey, TextColumn("direction", "Forward or backward, where known.")), Known(&WorkLine::direction)},
-      {As(Role::kKey,
-          Detail(TextColumn("activity", "library: calls; framework: its own ops; not seen: between them."))),
-       &WorkLine::activity},
-      {As(Role::kKey, TextColumn("what", "Kind of call, name of the framework's op.")), Known(&WorkLine::what)},
-      {As(Role::kKey, Detail(TextColumn("model", "The network, if there are several."))), Known(&WorkLine::model)},
-      {As(Role::kKey, Detail(TextColumn("purpose", "layout: converts a tensor to another memory format."))),
+      {As(Role::kName, TextColumn("layer")), "As the program names it.", &WorkLine::layer},
+      {As(Role::kKey, TextColumn("direction")), "Forward or backward, where known.", Known(&WorkLine::direction)},
+      {As(Role::kKey, Detail(TextColumn("activity"))),
+       "library: calls; framework: its own ops; not seen: between them.", &WorkLine::activity},
+      {As(Role::kKey, TextColumn("what")), "Kind of call, name of the framework's op.", Known(&WorkLine::what)},
+      {As(Role::kKey, Detail(TextColumn("model"))), "The network, if there are several.", Known(&WorkLine::model)},
+      {As(Role::kKey, Detail(TextColumn("purpose"))), "layout: converts a tensor to another memory format.",
        Known(&WorkLine::purpose)},
-      {TimeColumn("time", "Wall share in a mean step; of the whole run where there are no steps."),
+      {TimeColumn("time"), "Wall share in a mean step; of the whole run where there are no steps.",
        [](const WorkLine& row) { return Mean(row.share_ns, row.steps); }},
-      {PercentColumn("time_percent", Better::kLower, "The same as a part of the steps' time."),
+      {PercentColumn("time_percent", Better::kLower), "The same as a part of the steps' time.",
        [](const WorkLine& row) { return Percent(row.share_ns, row.whole_ns); }},
-      {As(Role::kShape, Detail(TextColumn("problem", "Its size, as the library states it."))),
+      {As(Role::kShape, Detail(TextColumn("problem"))), "Its size, as the library states it.",
        Known(&WorkLine::problem)},
-      {As(Role::kChoice, Detail(TextColumn("types", "Data types; one where all are equal."))), Known(&WorkLine::types)},
-      {As(Role::kChoice, TextColumn("chosen", "The implementation; if the library names none, the algorithm.")),
+      {As(Role::kChoice, Detail(TextColumn("types"))), "Data types; one where all are equal.", Known(&WorkLine::types)},
+      {As(Role::kChoice, TextColumn("chosen")), "The implementation; if the library names none, the algorithm.",
        Known(&WorkLine::chosen)},
-      {As(Role::kChoice, Detail(TextColumn("formats", "Memory format of every tensor."))), Known(&WorkLine::formats)},
-      {As(Role::kWeight, TimeColumn("wall_share", "Over all steps; the rows add up to the whole.")),
+      {As(Role::kChoice, Detail(TextColumn("formats"))), "Memory format of every tensor.", Known(&WorkLine::formats)},
+      {As(Role::kWeight, TimeColumn("wall_share")), "Over all steps; the rows add up to the whole.",
        &WorkLine::share_ns},
       {CallsColumn("Library calls, without those inside another call of the same kind; framework's ops."),
        [](const WorkLine& row) {
          if (row.activity == ActivityName(ActivityKind::kCall)) return Cell(row.calls);
          return row.activity == ActivityName(ActivityKind::kScope) ? Cell(row.begun) : Cell();
        }},
-      {As(Role::kAmount, Detail(NumberColumn("flops", "Operations of all these calls, where known."))),
+      {As(Role::kAmount, Detail(NumberColumn("flops"))), "Operations of all these calls, where known.",
        [](const WorkLine& row) { return row.flops == 0 ? Cell() : Cell(row.flops); }},
   };
 }

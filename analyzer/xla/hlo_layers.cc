@@ -6,6 +6,7 @@
 // parameter, because then it is its gradient; else to what it is made of.
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -62,7 +63,7 @@ std::vector<Frame> FramesOf(const StackFrameIndex& index, int64_t id) {
     const std::string* file = ItemAt(index.file_names(), place->file_name_id());
     if (function != nullptr && file != nullptr) frames.push_back({*function, *file, place->line()});
   }
-  std::reverse(frames.begin(), frames.end());
+  absl::c_reverse(frames);
   return frames;
 }
 
@@ -83,7 +84,7 @@ UserCalls CallsOf(const std::vector<Frame>& frames) {
     calls.line = absl::StrCat(BaseName(frame->file), ":", frame->line);
     if (frame->function == "<module>") continue;
     const std::string call = absl::StrCat(ShortFunction(frame->function), ":", frame->line);
-    const auto before = std::find(calls.chain.begin(), calls.chain.end(), call);
+    const auto before = absl::c_find(calls.chain, call);
     calls.chain.erase(before, calls.chain.end());
     calls.chain.push_back(call);
     innermost = frame;
@@ -275,7 +276,7 @@ class ProgramReader {
                                                    "convert", "broadcast", "get-tuple-element"};
     for (int step = 0; step < kNearDepth && !flow.operands[node].empty(); ++step) {
       const std::string& opcode = flow.nodes[node]->opcode();
-      if (std::find(std::begin(kViews), std::end(kViews), opcode) == std::end(kViews)) break;
+      if (!absl::c_linear_search(kViews, opcode)) break;
       node = flow.operands[node][0];
     }
     return node;

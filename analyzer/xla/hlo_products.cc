@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/xla/xla_profiles.h"
 #include "proto/xla.pb.h"
@@ -34,10 +35,7 @@ int64_t SizeOf(const Shape& shape, const std::vector<int64_t>& dimensions) {
 }
 
 std::vector<int64_t> List(const Dimensions& dimensions) { return {dimensions.begin(), dimensions.end()}; }
-
-bool Has(const Dimensions& dimensions, int64_t dimension) {
-  return std::find(dimensions.begin(), dimensions.end(), dimension) != dimensions.end();
-}
+bool Has(const Dimensions& dimensions, int64_t dimension) { return absl::c_linear_search(dimensions, dimension); }
 
 // From the one whose elements are farthest apart to the one whose elements are neighbours.
 std::vector<int64_t> MajorToMinor(const Shape& shape) {
@@ -68,7 +66,7 @@ struct Operand {
     std::string kinds;
     for (const int64_t dimension : order) {
       const bool is_sum = Has(contracting, dimension);
-      const bool is_free = std::find(free.begin(), free.end(), dimension) != free.end();
+      const bool is_free = absl::c_linear_search(free, dimension);
       const char kind = is_sum ? 's' : 'f';
       if ((is_sum || is_free) && (kinds.empty() || kinds.back() != kind)) kinds += kind;
     }
@@ -218,8 +216,7 @@ XlaProduct ProductOfConvolution(const HloInstruction& convolution, const Shape& 
   Sizes sizes(convolution, left);
   if (!sizes.is_known) return {};
   const auto& axes = convolution.window().dimensions();
-  const bool is_spread =
-      std::any_of(axes.begin(), axes.end(), [](const auto& axis) { return axis.base_dilation() > 1; });
+  const bool is_spread = absl::c_any_of(axes, [](const auto& axis) { return axis.base_dilation() > 1; });
   const bool is_gradient = is_spread && sizes.Grows() && pass == XlaPass::kBackward;
   if (is_gradient) sizes.Swap();
   return {.primitive = is_spread && !is_gradient ? "deconvolution" : "convolution",

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -32,7 +33,7 @@ constexpr absl::string_view kControlFlow[] = {"while",
 
 template <size_t kCount>
 bool OneOf(absl::string_view part, const absl::string_view (&parts)[kCount]) {
-  return std::find(std::begin(parts), std::end(parts), part) != std::end(parts);
+  return absl::c_linear_search(parts, part);
 }
 
 // At slashes outside of parentheses.

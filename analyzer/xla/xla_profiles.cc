@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -239,17 +240,17 @@ void XlaProfiles::EndBeforeUsers() {
   for (const XlaEvent& event : events_) {
     if (!event.is_continuation) starts[execution(event, event.op)].push_back(event.start_ns);
   }
-  for (auto& [of, times] : starts) std::sort(times.begin(), times.end());
+  for (auto& [of, times] : starts) absl::c_sort(times);
   absl::flat_hash_map<uint32_t, std::vector<uint32_t>> users;  // by op
   for (XlaEvent& event : events_) {
     if (!event.is_continuation) continue;
     const auto [known, is_new] = users.try_emplace(event.op);
     if (is_new) known->second = UsersOf(references_[event.op]);
     const std::vector<int64_t>& calls = starts[execution(event, event.op)];
-    const int64_t called_ns = *(std::upper_bound(calls.begin(), calls.end(), event.start_ns) - 1);
+    const int64_t called_ns = *(absl::c_upper_bound(calls, event.start_ns) - 1);
     for (const uint32_t user : known->second) {
       const std::vector<int64_t>& times = starts[execution(event, user)];
-      const auto next = std::lower_bound(times.begin(), times.end(), called_ns);
+      const auto next = absl::c_lower_bound(times, called_ns);
       if (next != times.end()) event.end_ns = std::min(event.end_ns, *next);
     }
   }

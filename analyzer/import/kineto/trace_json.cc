@@ -46,7 +46,6 @@ class Text {
   void Put(char) {}
   void Flush() {}
   size_t PutEnd(char*) { return 0; }
-
   void NoteValue() { last_value_ = Tell(); }
   bool at_end() const { return at_ == end_; }
   bool is_too_long() const { return is_too_long_; }

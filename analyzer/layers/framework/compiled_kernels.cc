@@ -93,7 +93,7 @@ class KernelPlacer {
     const bool is_own_known = scopes_.look[run.forward].stack != kNone;
     const auto is_known = [&](const CompiledCode* one) { return is_own_known || !absl::StartsWith(one->module, "."); };
     if (!code->module.empty() && is_known(code)) return {LayerOf(*code, run.forward), DirectionOf(*code)};
-    if (!parts.empty() && std::all_of(parts.begin(), parts.end(), is_known)) {
+    if (!parts.empty() && absl::c_all_of(parts, is_known)) {
       return {LoopOf(kernels[number], number, run), DirectionOf(*code)};
     }
     if (code->part != CompiledPart::kRecompute) return {};

@@ -24,10 +24,8 @@ struct ForwardPass {
 
 // Most runs have none of a compiler's scopes, but tens of millions of others.
 bool AnyCompiled(const TraceModel& model, const std::vector<bool>& in_compiler) {
-  return !model.compiled.empty() || std::count(in_compiler.begin(), in_compiler.end(), true) > 0 ||
-         std::any_of(model.roles.begin(), model.roles.end(), IsCompiled) ||
-         std::any_of(model.names.begin(), model.names.end(),
-                     [](const auto& name) { return absl::StartsWith(name, kXlaRuns); });
+  return !model.compiled.empty() || absl::c_count(in_compiler, true) > 0 || absl::c_any_of(model.roles, IsCompiled) ||
+         absl::c_any_of(model.names, [](const auto& name) { return absl::StartsWith(name, kXlaRuns); });
 }
 
 class RegionLinker {
@@ -83,7 +81,7 @@ class RegionLinker {
   // Autograd's node of a region's code has the sequence number of the scope "CompiledFunction" that made it. Of threads
   // with equal numbers none is known.
   void FindForwardPasses() {
-    const auto name = std::find(model_.names.begin(), model_.names.end(), kCompiledFunction);
+    const auto name = absl::c_find(model_.names, kCompiledFunction);
     if (name == model_.names.end()) return;
     const auto compiled_function = static_cast<NameIndex>(name - model_.names.begin());
     std::map<ScopeIndex, int64_t> graphs;  // by region
@@ -205,7 +203,7 @@ void RemoveEmptyLayers(Attribution* attribution) {
   const auto use = [&](const Place& place) {
     if (place.layer != kNone) is_used[place.layer] = true;
   };
-  std::for_each(attribution->of_call.begin(), attribution->of_call.end(), use);
+  absl::c_for_each(attribution->of_call, use);
   for (const Place place : attribution->of_scope) use(place);
   std::vector<LayerIndex> used;
   for (LayerIndex layer = 0; layer < is_used.size(); ++layer) {

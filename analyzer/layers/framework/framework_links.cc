@@ -49,8 +49,7 @@ class WorkerCalls {
     ScopeIndex found = kNone;
     for (ThreadIndex master = 0; master < is_master_.size(); ++master) {
       if (!is_master_[master] || model_.threads[master].process != model_.threads[own].process) continue;
-      const ScopeIndex op =
-          OpOn(master, model_.calls.start_ns[call], model_.calls.start_ns[call] + model_.calls.duration_ns[call]);
+      const ScopeIndex op = OpOn(master, model_.calls.start_ns[call], model_.calls.EndOf(call));
       if (op == kNone) continue;
       if (found != kNone) return ++not_told_apart_, kNone;
       found = op;
@@ -117,7 +116,7 @@ void OrderByFirstForward(const TraceModel& model, const LaunchPlaces& launches, 
   for (const auto& [call, place] : launches) note(place, model.calls.start_ns[call], false);
   std::vector<LayerIndex> order(first.size());
   for (LayerIndex i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](LayerIndex a, LayerIndex b) {
+  absl::c_stable_sort(order, [&](LayerIndex a, LayerIndex b) {
     if (first[a].first == INT64_MIN && first[b].first == INT64_MIN) return a < b;
     return first[a] < first[b];
   });

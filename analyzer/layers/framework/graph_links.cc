@@ -10,12 +10,8 @@
 // A layer's path ends before the first part that names an op, or one of the scopes that ops open inside a layer. Layers
 // are ordered by when the last of their forward nodes ran in the first step, because the executor starts whatever is
 // ready, such as variables and random numbers, first.
-#include <algorithm>
-#include <map>
 #include <set>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -56,10 +52,7 @@ absl::string_view WithoutNumber(absl::string_view part) {
 
 template <size_t kCount>
 bool OneOf(absl::string_view part, const absl::string_view (&parts)[kCount]) {
-  for (absl::string_view other : parts) {
-    if (WithoutNumber(part) == other) return true;
-  }
-  return false;
+  return absl::c_linear_search(parts, WithoutNumber(part));
 }
 
 bool IsFunctionCall(absl::string_view part) { return absl::EndsWith(WithoutNumber(part), "PartitionedCall"); }
@@ -107,13 +100,13 @@ GraphName ReadGraphName(absl::string_view name) {
   if (absl::StartsWith(name, "_send_")) return read;  // a result of constants that are folded before the first run
   Parts parts = absl::StrSplit(name.substr(0, colon), '/', absl::SkipEmpty());
   const auto is_gradient = [](absl::string_view part) { return part == "gradient_tape" || part == "gradients"; };
-  read.is_backward = std::any_of(parts.begin(), parts.end(), is_gradient);
+  read.is_backward = absl::c_any_of(parts, is_gradient);
   const absl::string_view loop = DropAround(parts);
   std::erase_if(parts, IsFunctionCall);
   parts.erase(parts.begin(), std::find_if(parts.rbegin(), parts.rend(), is_gradient).base());
   if (parts.empty()) return read;
   // In TensorFlow 1 names in a loop are without the loop's.
-  if (IsLoop(loop) && std::none_of(parts.begin(), parts.end(), IsLoop)) parts.insert(parts.begin(), loop);
+  if (IsLoop(loop) && absl::c_none_of(parts, IsLoop)) parts.insert(parts.begin(), loop);
   for (absl::string_view& part : parts) {
     if (read.is_backward) absl::ConsumeSuffix(&part, "_grad");
   }
@@ -209,7 +202,7 @@ class GraphLinker {
     std::vector<std::tuple<bool, int64_t, std::string>>
         order;  // the loss last: in training it contains the last layer's activation
     for (const auto& [path, start_ns] : last_ns) order.emplace_back(IsLoss(path), start_ns, path);
-    std::sort(order.begin(), order.end());
+    absl::c_sort(order);
     std::vector<std::string> names;
     for (const auto& [is_loss, start_ns, path] : order) {
       LayerNamed(path, "");
@@ -251,8 +244,7 @@ class GraphLinker {
   void FindFirstWithGradients(const std::vector<std::string>& order) {
     std::set<std::string> with_gradients;
     for (const std::string& path : backward_) with_gradients.insert(LayerPath(path));
-    const auto first = std::find_if(order.begin(), order.end(),
-                                    [&](const std::string& layer) { return with_gradients.contains(layer); });
+    const auto first = absl::c_find_if(order, [&](const std::string& layer) { return with_gradients.contains(layer); });
     if (first != order.end()) first_with_gradients_ = *first;
   }
 

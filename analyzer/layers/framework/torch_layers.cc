@@ -24,7 +24,7 @@ std::vector<UnitIndex> UnitsByTime(const TraceModel& model, const TorchUnits& un
   const auto earlier = [&](UnitIndex a, UnitIndex b) {
     return start_ns[units.units[a].scope] < start_ns[units.units[b].scope];
   };
-  if (!std::is_sorted(order.begin(), order.end(), earlier)) std::stable_sort(order.begin(), order.end(), earlier);
+  if (!absl::c_is_sorted(order, earlier)) absl::c_stable_sort(order, earlier);
   return order;
 }
 
@@ -122,7 +122,7 @@ class OccurrenceCounter {
   }
 
   static void Sort(std::vector<int64_t>& starts) {  // mostly in order
-    if (!std::is_sorted(starts.begin(), starts.end())) std::sort(starts.begin(), starts.end());
+    if (!absl::c_is_sorted(starts)) absl::c_sort(starts);
   }
 
   // A number that is equal for two forward ops of a thread if and only if no backward node began between them. Units must

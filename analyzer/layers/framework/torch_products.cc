@@ -24,7 +24,7 @@ constexpr absl::string_view kViewNodes[] = {"T",      "Transpose", "View",    "U
 
 template <size_t kCount>
 bool IsAnyOf(absl::string_view name, const absl::string_view (&names)[kCount]) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+  return absl::c_linear_search(names, name);
 }
 
 bool AddsBias(absl::string_view op) { return op.substr(0, 3) == "add" || op == "baddbmm"; }
@@ -33,7 +33,7 @@ bool AddsBias(absl::string_view op) { return op.substr(0, 3) == "add" || op == "
 
 TorchProducts::TorchProducts(const TraceModel& model, const std::vector<ScopeName>& names, const TorchUnits& units)
     : model_(model), scopes_(model.scopes), names_(names), units_(units) {
-  has_optimizer_ = std::any_of(model.roles.begin(), model.roles.end(), IsOptimizer);
+  has_optimizer_ = absl::c_any_of(model.roles, IsOptimizer);
   for (const Op& op : model.ops) {
     std::optional<Sizes>& sizes = sizes_.emplace_back();
     const std::optional<MatmulShape> shape = MatmulShapeOf(op);

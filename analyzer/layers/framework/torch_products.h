@@ -21,9 +21,7 @@ class NearbyMap {
   // To be called once, when all have been added.
   void Seal() {
     const auto is_before = [](const Entry& a, const Entry& b) { return a.first < b.first; };
-    if (!std::is_sorted(entries_.begin(), entries_.end(), is_before)) {
-      std::stable_sort(entries_.begin(), entries_.end(), is_before);
-    }
+    if (!absl::c_is_sorted(entries_, is_before)) absl::c_stable_sort(entries_, is_before);
   }
   // Those of a scope, in the order in which they were added.
   absl::Span<const Entry> Of(ScopeIndex scope) const {

@@ -77,17 +77,12 @@ constexpr absl::string_view kKnownSpaces[] = {
 
 template <size_t kCount>
 bool BeginsWithOneOf(absl::string_view name, const absl::string_view (&beginnings)[kCount]) {
-  return std::any_of(std::begin(beginnings), std::end(beginnings),
-                     [&](absl::string_view beginning) { return absl::StartsWith(name, beginning); });
+  return absl::c_any_of(beginnings, [&](absl::string_view beginning) { return absl::StartsWith(name, beginning); });
 }
 
 absl::string_view FileName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }
-
 bool IsInMathLibrary(const StackEntry& entry) { return BeginsWithOneOf(FileName(entry.object), kLibraries); }
-
-bool IsStart(const StackEntry& entry) {
-  return std::find(std::begin(kStarts), std::end(kStarts), entry.function) != std::end(kStarts);
-}
+bool IsStart(const StackEntry& entry) { return absl::c_linear_search(kStarts, entry.function); }
 
 // False for "libfoo.so+0x1234", and for "0x1234" of code outside any file.
 bool HasName(const StackEntry& entry) {
@@ -234,8 +229,8 @@ std::string Askers::AskingFunction(absl::Span<const StackEntryIndex> stack, cons
 
 // The innermost function of the program outside the calling one; preferably one from another file.
 std::string Askers::OwnFunction(absl::Span<const StackEntryIndex> stack, const std::string& asking) const {
-  const auto asker = std::find_if(stack.begin(), stack.end(),
-                                  [&](StackEntryIndex index) { return Named(stacks_.entry(index)) == asking; });
+  const auto asker =
+      absl::c_find_if(stack, [&](StackEntryIndex index) { return Named(stacks_.entry(index)) == asking; });
   std::string innermost;
   for (auto at = asker; at != stack.end(); ++at) {
     const StackEntry& entry = stacks_.entry(*at);
@@ -284,7 +279,7 @@ bool Askers::IsOnPath(const StackEntry& entry, bool has_user_lines) const {
 
 std::string Askers::Path(absl::Span<const StackEntryIndex> stack, const Key& key) const {
   if (stack.empty()) return "";
-  const bool has_user_lines = std::any_of(stack.begin(), stack.end(), [&](StackEntryIndex index) {
+  const bool has_user_lines = absl::c_any_of(stack, [&](StackEntryIndex index) {
     const StackEntry& entry = stacks_.entry(index);
     return entry.kind == StackEntry::Kind::kPython && entry.line != 0 && !IsFrameworkFile(entry.file);
   });

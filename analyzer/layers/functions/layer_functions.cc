@@ -169,8 +169,7 @@ std::optional<LayerFunction> ReadLayerFunction(absl::string_view function) {
   const absl::string_view method = WithoutTemplate(parts.back());
   if (parts.size() < 2) return ReadCFunction(method);
   if (parts.front() == "phi") return ReadPhiKernel(method);
-  const auto* const known =
-      std::find_if(std::begin(kMethods), std::end(kMethods), [&](const Method& m) { return m.name == method; });
+  const auto* const known = absl::c_find_if(kMethods, [&](const Method& m) { return m.name == method; });
   if (known == std::end(kMethods)) return std::nullopt;
   const absl::string_view owner_class = parts[parts.size() - 2];
   const absl::string_view owner(parts.front().data(),

@@ -35,8 +35,7 @@ void Reader::DecideAlike(const std::vector<WorkIndex>& steps, WorkIndex at) {
     ++votes[{work.layer, work.direction}];
   }
   if (told < 2) return;
-  const auto most =
-      std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most = absl::c_max_element(votes, [](const auto& a, const auto& b) { return a.second < b.second; });
   const bool agree = static_cast<double>(most->second) >= kNearlyAll * static_cast<double>(told);
   for (const WorkIndex step : steps) {
     Work& work = works_[step + at];
@@ -53,7 +52,7 @@ LayerDirection Reader::DirectionOf(KindIndex forward, Side gradient_of) const {
 std::vector<std::vector<std::pair<KindIndex, Side>>> Reader::PossibleGradients() const {
   const auto sizes_of = [](const ProductShape& shape) {
     std::array<int64_t, 3> sizes = {shape.m, shape.n, shape.k};
-    std::sort(sizes.begin(), sizes.end());
+    absl::c_sort(sizes);
     return sizes;
   };
   std::map<std::array<int64_t, 3>, std::vector<KindIndex>> forward;

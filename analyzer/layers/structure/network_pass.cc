@@ -28,6 +28,9 @@ struct Unit {
   bool is_attention = false;
 };
 
+// How well a layer explains a gradient, best first.
+enum class Fit : uint8_t { kKnownOutput, kBegun, kOpen, kRepeated, kNone };
+
 class PassReader {
  public:
   PassReader(const TraceModel& model, const std::vector<OpFacts>& facts, absl::Span<const CallIndex> calls)
@@ -48,28 +51,312 @@ class PassReader {
   }
 
  private:
-  Unit UnitAt(size_t begin);
-  void Take(const Unit& unit, size_t next);
-  void TakeBackward(const Unit& unit);
-  void TakeAttention(const Unit& unit);
-  void TakeProduct(const Unit& unit, size_t next);
-  void TakeForward(const Unit& unit);
-  void TakeBias(const Unit& unit);
-  bool AddGradient(const Unit& unit, Evidence evidence);
-  OpenForward* GradientOwner(const Unit& unit, Evidence evidence, GradientOf* of);
-  void SetGradient(const Unit& unit, GradientOf of, Evidence evidence, OpenForward& forward);
-  bool BeginsBackward(const Unit& unit, size_t next) const;
-  bool IsGradientOfTentative(const Unit& unit) const;
-  bool IsOpen(const OpenForward& forward) const;
-  bool Repeats(const Unit& unit, const OpenForward& forward) const;
-  bool MayBeRecomputed(const Unit& unit) const;
-  bool RepeatFrom(size_t begin, const std::vector<Unit>& units) const;
-  void ConfirmRecompute();
-  void AddForward(const Unit& unit);
-  void AddTo(OpenForward& forward, const Unit& unit, LayerDirection direction);
-  void NoteOutputGradient(uint64_t address, OpenForward& forward);
-  void BeginPass();
-  void FinishPass();
+  Unit UnitAt(size_t begin) {
+    Unit unit;
+    unit.op = model_.calls.op[calls_[begin]];
+    unit.facts = &facts_[unit.op];
+    unit.operands = OperandsOfCall(model_, facts_, calls_[begin]);
+    std::set<OpIndex> ops;
+    size_t end = begin;
+    for (; end < calls_.size() && begin >= no_heads_until_; ++end) {
+      const OpIndex op = model_.calls.op[calls_[end]];
+      if (facts_[op].work != Work::kProduct || !facts_[op].product.is_slice) break;
+      ops.insert(op);
+    }
+    unit.is_attention = end - begin >= kMinHeadProducts && ops.size() > 1;
+    if (!unit.is_attention) no_heads_until_ = std::max(no_heads_until_, end);
+    unit.calls = calls_.subspan(begin, unit.is_attention ? end - begin : 1);
+    return unit;
+  }
+
+  void Take(const Unit& unit, size_t next) {
+    const OpFacts& facts = *unit.facts;
+    if (unit.is_attention) return TakeAttention(unit);
+    if (facts.work == Work::kBias) return TakeBias(unit);
+    if (facts.work == Work::kProduct) return TakeProduct(unit, next);
+    if (IsBackward(facts.direction)) return TakeBackward(unit);
+    if (facts.direction == Direction::kUnknown && in_backward_) {
+      pass_.unpaired.push_back(unit.calls[0]);
+      return;
+    }
+    TakeForward(unit);
+  }
+
+  void TakeBackward(const Unit& unit) {
+    const OpFacts& facts = *unit.facts;
+    ConfirmRecompute();
+    in_backward_ = pass_.has_backward = true;
+    if (facts.is_product) {
+      if (!AddGradient(unit, Evidence::kShapes)) pass_.unpaired.push_back(unit.calls[0]);
+      return;
+    }
+    backward_.push_back({unit.calls[0], &facts, facts.direction, unit.operands});
+    auto& [data, weights] = backward_counts_[facts.key];
+    ++(facts.direction == Direction::kBackwardWeights ? weights : data);
+  }
+
+  void TakeAttention(const Unit& unit) {
+    const auto open = std::find_if(forwards_.rbegin(), forwards_.rend(), [&](const OpenForward& forward) {
+      return forward.is_attention && !forward.has_backward_data;
+    });
+    const bool is_backward = in_backward_ && open != forwards_.rend() && !Repeats(unit, *open);
+    if (!is_backward) return TakeForward(unit);
+    ConfirmRecompute();
+    open->has_backward_data = true;
+    open->evidence = std::max(open->evidence, Evidence::kOrder);
+    AddTo(*open, unit, LayerDirection::kBackward);
+  }
+
+  void TakeProduct(const Unit& unit, size_t next) {
+    const ProductShape& shape = unit.facts->product;
+    if (!in_backward_ && !forwards_.empty()) {
+      OpenForward& last = forwards_.back();
+      const bool is_same_op = last.facts->is_product && last.ops.first() == unit.op;
+      if (is_same_op && ContinuesForward(shape, unit.operands, last))
+        return AddTo(last, unit, LayerDirection::kForward);
+    }
+    if (IsGradientOfTentative(unit)) ConfirmRecompute();
+    if (AddGradient(unit, Evidence::kPointers)) return;
+    if (shape.m == 1 || shape.n == 1 || shape.k == 1) {
+      const size_t before = open_biases_.size();
+      TakeBias(unit);
+      if (open_biases_.size() == before || in_backward_) return;
+      open_biases_.pop_back();  // it was a layer's product for a single sample
+    }
+    if (in_backward_ && MayBeRecomputed(unit)) return TakeForward(unit);
+    if ((in_backward_ || BeginsBackward(unit, next)) && AddGradient(unit, Evidence::kShapes)) return;
+    TakeForward(unit);
+  }
+
+  void TakeForward(const Unit& unit) {
+    if (in_backward_ && tentative_.size() < kMaxPassLayers && MayBeRecomputed(unit)) {
+      tentative_.push_back(unit);
+      return;
+    }
+    if (in_backward_) BeginPass();
+    AddForward(unit);
+  }
+
+  // Adds a bias to the result of a layer, or sums the gradient of one.
+  void TakeBias(const Unit& unit) {
+    const CallIndex call = unit.calls[0];
+    for (auto it = forwards_.rbegin(); it != forwards_.rend(); ++it) {
+      const bool reads_gradient =
+          it->output_gradients.Contains(unit.operands.a) || it->output_gradients.Contains(unit.operands.b);
+      if (reads_gradient) return AddTo(*it, unit, LayerDirection::kBackwardBias);
+      const bool adds = !in_backward_ && unit.facts->direction != Direction::kBackwardBias;
+      if (adds && it->c.Contains(unit.operands.c)) {
+        it->calls.emplace_back(call, LayerDirection::kForward);
+        return;
+      }
+    }
+    // For gradients, the operand that is not the vector of ones: the larger one.
+    const ProductShape& shape = unit.facts->product;
+    const bool reads_b = unit.facts->is_product && shape.b_bytes > shape.a_bytes;
+    open_biases_.emplace_back(call, reads_b ? unit.operands.b : unit.operands.a);
+    if (open_biases_.size() < 2 * kMaxPassLayers) return;
+    for (size_t i = 0; i < kMaxPassLayers; ++i) pass_.unpaired.push_back(open_biases_[i].first);
+    open_biases_.erase(open_biases_.begin(), open_biases_.begin() + kMaxPassLayers);
+  }
+
+  // Sizes show whose gradient it may be, `evidence` says what must prove it. For ops that report their direction, only
+  // that direction.
+  bool AddGradient(const Unit& unit, Evidence evidence) {
+    const bool says_direction = unit.facts->direction != Direction::kUnknown;
+    if (!says_direction && forward_ops_.count(unit.op) > 0) return false;
+    GradientOf of = GradientOf::kNone;
+    OpenForward* owner = GradientOwner(unit, evidence, &of);
+    if (owner == nullptr) return false;
+    if (evidence == Evidence::kShapes) {
+      const auto fits = [&](const OpenForward& forward) {
+        return forward.facts->is_product && HasSameSizes(forward.facts->product, owner->facts->product);
+      };
+      if (absl::c_count_if(forwards_, fits) > 1) evidence = Evidence::kOrder;
+    }
+    SetGradient(unit, of, evidence, *owner);
+    return true;
+  }
+
+  // Among layers that fit equally well, the last one.
+  OpenForward* GradientOwner(const Unit& unit, Evidence evidence, GradientOf* of) {
+    OpenForward* found = nullptr;
+    Fit best = Fit::kNone;
+    for (auto it = forwards_.rbegin(); it != forwards_.rend(); ++it) {
+      if (!it->facts->is_product || it->is_attention) continue;
+      const GradientOf fits = evidence == Evidence::kShapes
+                                  ? GradientByShapes(*it, *unit.facts)
+                                  : GradientByOperands(*it, unit.facts->product, unit.operands);
+      if (fits == GradientOf::kNone) continue;
+      const int calls = fits == GradientOf::kA ? it->gradients_of_a : it->gradients_of_b;
+      const bool is_known = it->output_gradients.Contains(OutputGradient(*it, fits, unit.operands));
+      const bool is_open = calls < it->forward_calls;
+      const Fit fit = !is_open ? Fit::kRepeated : is_known ? Fit::kKnownOutput : calls > 0 ? Fit::kBegun : Fit::kOpen;
+      if (fit >= best || (fit == Fit::kRepeated && evidence == Evidence::kShapes)) continue;
+      best = fit;
+      found = &*it;
+      *of = fits;
+    }
+    return found;
+  }
+
+  void SetGradient(const Unit& unit, GradientOf of, Evidence evidence, OpenForward& forward) {
+    const bool of_weights = (of == GradientOf::kA) == forward.weights_are_a;
+    ++(of == GradientOf::kA ? forward.gradients_of_a : forward.gradients_of_b);
+    forward.evidence = std::max(forward.evidence, evidence);
+    in_backward_ = pass_.has_backward = true;
+    AddTo(forward, unit, of_weights ? LayerDirection::kBackwardWeights : LayerDirection::kBackwardData);
+    NoteOutputGradient(OutputGradient(forward, of, unit.operands), forward);
+  }
+
+  // Without addresses: whether the weight gradient of the last layer, recognized by its transposed left operand, is here
+  // or near.
+  bool BeginsBackward(const Unit& unit, size_t next) const {
+    if (forwards_.empty() || unit.operands.a != 0 || forward_ops_.count(unit.op) > 0) return false;
+    const OpenForward& last = forwards_.back();
+    if (!last.facts->is_product) return false;
+    const ProductShape& forward = last.facts->product;
+    const auto is_weights_gradient = [&](const OpFacts& facts) {
+      return facts.work == Work::kProduct && facts.product.a_is_transposed && MayBeGradientOfB(forward, facts.product);
+    };
+    if (is_weights_gradient(*unit.facts)) return true;
+    if (!MayBeGradientOfA(forward, unit.facts->product)) return false;
+    for (size_t i = next; i < std::min(next + kLookAhead, calls_.size()); ++i) {
+      if (is_weights_gradient(facts_[model_.calls.op[calls_[i]]])) return true;
+    }
+    return false;
+  }
+
+  bool IsGradientOfTentative(const Unit& unit) const {
+    return absl::c_any_of(tentative_, [&](const Unit& again) {
+      if (!again.facts->is_product || again.op == unit.op) return false;
+      OpenForward forward;
+      forward.facts = again.facts;
+      AddOperands(again.operands, forward);
+      return GradientByOperands(forward, unit.facts->product, unit.operands) != GradientOf::kNone;
+    });
+  }
+
+  // Whether the layer's backward work is still missing.
+  bool IsOpen(const OpenForward& forward) const {
+    if (forward.facts->is_product) {
+      return forward.gradients_of_a == 0 && forward.gradients_of_b == 0 && !forward.has_backward_data;
+    }
+    const auto counts = backward_counts_.find(forward.facts->key);
+    const int closed = counts == backward_counts_.end() ? 0 : std::max(counts->second.first, counts->second.second);
+    const size_t later = forward_counts_.at(forward.facts->key) - forward.same_key_before - 1;
+    return later >= static_cast<size_t>(closed);
+  }
+
+  bool Repeats(const Unit& unit, const OpenForward& forward) const {
+    if (unit.is_attention != forward.is_attention) return false;
+    if (!unit.facts->is_product) return !forward.facts->is_product && forward.facts->key == unit.facts->key;
+    if (unit.is_attention) {
+      return absl::c_all_of(unit.calls, [&](CallIndex call) { return forward.ops.Contains(model_.calls.op[call]); });
+    }
+    const bool same_weights = unit.operands.b == 0 || forward.b.empty() || forward.b.Contains(unit.operands.b) ||
+                              forward.a.Contains(unit.operands.a);
+    return forward.ops.first() == unit.op && same_weights;
+  }
+
+  bool MayBeRecomputed(const Unit& unit) const {
+    return absl::c_any_of(forwards_,
+                          [&](const OpenForward& forward) { return Repeats(unit, forward) && IsOpen(forward); });
+  }
+
+  // Whether the units repeat the layers from `begin` on, whose backward work is still missing.
+  bool RepeatFrom(size_t begin, const std::vector<Unit>& units) const {
+    if (begin + units.size() > forwards_.size()) return false;
+    for (size_t i = 0; i < units.size(); ++i) {
+      const OpenForward& forward = forwards_[begin + i];
+      if (!IsOpen(forward) || !Repeats(units[i], forward)) return false;
+    }
+    return true;
+  }
+
+  // Recomputed layers follow each other as in the forward pass; if there are several such sequences, the last one.
+  void ConfirmRecompute() {
+    if (tentative_.empty()) return;
+    std::vector<Unit> units = std::move(tentative_);
+    tentative_.clear();
+    std::vector<size_t> places;
+    for (size_t begin = 0; begin < forwards_.size(); ++begin) {
+      if (RepeatFrom(begin, units)) places.push_back(begin);
+    }
+    for (size_t i = 0; i < units.size(); ++i) {
+      if (places.empty()) {
+        pass_.unpaired.insert(pass_.unpaired.end(), units[i].calls.begin(), units[i].calls.end());
+        continue;
+      }
+      AddTo(forwards_[places.back() + i], units[i], LayerDirection::kRecompute);
+      for (size_t place : places) {
+        OpenForward& forward = forwards_[place + i];
+        forward.is_disputed = forward.is_disputed || places.size() > 1;
+      }
+    }
+  }
+
+  void AddForward(const Unit& unit) {
+    if (forwards_.size() >= kMaxPassLayers) FinishPass();  // each unit of work examines all units before it
+    OpenForward forward;
+    forward.facts = unit.facts;
+    forward.is_attention = unit.is_attention;
+    forward.same_key_before = forward_counts_[unit.facts->key]++;
+    forward.weights_are_a = unit.facts->product.weights_are_a;
+    forwards_.push_back(std::move(forward));
+    AddTo(forwards_.back(), unit, LayerDirection::kForward);
+  }
+
+  void AddTo(OpenForward& forward, const Unit& unit, LayerDirection direction) {
+    for (CallIndex call : unit.calls) {
+      forward.calls.emplace_back(call, direction);
+      const OpIndex op = model_.calls.op[call];
+      if (direction != LayerDirection::kForward) continue;
+      ++forward.forward_calls;
+      forward.ops.Add(op);
+      forward_ops_.insert(op);
+    }
+    const bool is_forward = direction == LayerDirection::kForward || direction == LayerDirection::kRecompute;
+    if (is_forward) AddOperands(unit.operands, forward);
+  }
+
+  void NoteOutputGradient(uint64_t address, OpenForward& forward) {
+    if (address == 0) return;
+    forward.output_gradients.Add(address);
+    std::erase_if(open_biases_, [&](const std::pair<CallIndex, uint64_t>& bias) {
+      if (bias.second != address) return false;
+      forward.calls.emplace_back(bias.first, LayerDirection::kBackwardBias);
+      return true;
+    });
+  }
+
+  // What looked like recomputation was the beginning of a new pass.
+  void BeginPass() {
+    std::vector<Unit> units = std::move(tentative_);
+    tentative_.clear();
+    FinishPass();
+    for (const Unit& unit : units) AddForward(unit);
+  }
+
+  void FinishPass() {
+    PairBackward(backward_, forwards_, pass_.unpaired);
+    for (OpenForward& forward : forwards_) {
+      for (uint64_t address : std::vector<uint64_t>(forward.output_gradients.begin(), forward.output_gradients.end())) {
+        NoteOutputGradient(address, forward);
+      }
+    }
+    for (const auto& [call, address] : open_biases_) pass_.unpaired.push_back(call);
+    pass_.forwards.reserve(forwards_.size());
+    for (OpenForward& forward : forwards_) pass_.forwards.push_back(Finished(std::move(forward)));
+    forwards_.clear();
+    if (!pass_.forwards.empty() || !pass_.unpaired.empty()) passes_.push_back(std::move(pass_));
+    pass_ = Pass();
+    backward_.clear();
+    backward_counts_.clear();
+    forward_counts_.clear();
+    forward_ops_.clear();
+    open_biases_.clear();
+    in_backward_ = false;
+  }
 
   const TraceModel& model_;
   const std::vector<OpFacts>& facts_;
@@ -86,315 +373,6 @@ class PassReader {
   size_t no_heads_until_ = 0;                                // calls before this index are not attention heads
   bool in_backward_ = false;
 };
-
-Unit PassReader::UnitAt(size_t begin) {
-  Unit unit;
-  unit.op = model_.calls.op[calls_[begin]];
-  unit.facts = &facts_[unit.op];
-  unit.operands = OperandsOfCall(model_, facts_, calls_[begin]);
-  std::set<OpIndex> ops;
-  size_t end = begin;
-  for (; end < calls_.size() && begin >= no_heads_until_; ++end) {
-    const OpIndex op = model_.calls.op[calls_[end]];
-    if (facts_[op].work != Work::kProduct || !facts_[op].product.is_slice) break;
-    ops.insert(op);
-  }
-  unit.is_attention = end - begin >= kMinHeadProducts && ops.size() > 1;
-  if (!unit.is_attention) no_heads_until_ = std::max(no_heads_until_, end);
-  unit.calls = calls_.subspan(begin, unit.is_attention ? end - begin : 1);
-  return unit;
-}
-
-void PassReader::Take(const Unit& unit, size_t next) {
-  const OpFacts& facts = *unit.facts;
-  if (unit.is_attention) return TakeAttention(unit);
-  if (facts.work == Work::kBias) return TakeBias(unit);
-  if (facts.work == Work::kProduct) return TakeProduct(unit, next);
-  if (IsBackward(facts.direction)) return TakeBackward(unit);
-  if (facts.direction == Direction::kUnknown && in_backward_) {
-    pass_.unpaired.push_back(unit.calls[0]);
-    return;
-  }
-  TakeForward(unit);
-}
-
-void PassReader::TakeBackward(const Unit& unit) {
-  const OpFacts& facts = *unit.facts;
-  ConfirmRecompute();
-  in_backward_ = pass_.has_backward = true;
-  if (facts.is_product) {
-    if (!AddGradient(unit, Evidence::kShapes)) pass_.unpaired.push_back(unit.calls[0]);
-    return;
-  }
-  backward_.push_back({unit.calls[0], &facts, facts.direction, unit.operands});
-  auto& [data, weights] = backward_counts_[facts.key];
-  ++(facts.direction == Direction::kBackwardWeights ? weights : data);
-}
-
-void PassReader::TakeAttention(const Unit& unit) {
-  const auto open = std::find_if(forwards_.rbegin(), forwards_.rend(), [&](const OpenForward& forward) {
-    return forward.is_attention && !forward.has_backward_data;
-  });
-  const bool is_backward = in_backward_ && open != forwards_.rend() && !Repeats(unit, *open);
-  if (!is_backward) return TakeForward(unit);
-  ConfirmRecompute();
-  open->has_backward_data = true;
-  open->evidence = std::max(open->evidence, Evidence::kOrder);
-  AddTo(*open, unit, LayerDirection::kBackward);
-}
-
-void PassReader::TakeProduct(const Unit& unit, size_t next) {
-  const ProductShape& shape = unit.facts->product;
-  if (!in_backward_ && !forwards_.empty()) {
-    OpenForward& last = forwards_.back();
-    const bool is_same_op = last.facts->is_product && last.ops.first() == unit.op;
-    if (is_same_op && ContinuesForward(shape, unit.operands, last)) return AddTo(last, unit, LayerDirection::kForward);
-  }
-  if (IsGradientOfTentative(unit)) ConfirmRecompute();
-  if (AddGradient(unit, Evidence::kPointers)) return;
-  if (shape.m == 1 || shape.n == 1 || shape.k == 1) {
-    const size_t before = open_biases_.size();
-    TakeBias(unit);
-    if (open_biases_.size() == before || in_backward_) return;
-    open_biases_.pop_back();  // it was a layer's product for a single sample
-  }
-  if (in_backward_ && MayBeRecomputed(unit)) return TakeForward(unit);
-  if ((in_backward_ || BeginsBackward(unit, next)) && AddGradient(unit, Evidence::kShapes)) return;
-  TakeForward(unit);
-}
-
-void PassReader::TakeForward(const Unit& unit) {
-  if (in_backward_ && tentative_.size() < kMaxPassLayers && MayBeRecomputed(unit)) {
-    tentative_.push_back(unit);
-    return;
-  }
-  if (in_backward_) BeginPass();
-  AddForward(unit);
-}
-
-// Adds a bias to the result of a layer, or sums the gradient of one.
-void PassReader::TakeBias(const Unit& unit) {
-  const CallIndex call = unit.calls[0];
-  for (auto it = forwards_.rbegin(); it != forwards_.rend(); ++it) {
-    const bool reads_gradient =
-        it->output_gradients.Contains(unit.operands.a) || it->output_gradients.Contains(unit.operands.b);
-    if (reads_gradient) return AddTo(*it, unit, LayerDirection::kBackwardBias);
-    const bool adds = !in_backward_ && unit.facts->direction != Direction::kBackwardBias;
-    if (adds && it->c.Contains(unit.operands.c)) {
-      it->calls.emplace_back(call, LayerDirection::kForward);
-      return;
-    }
-  }
-  // For gradients, the operand that is not the vector of ones: the larger one.
-  const ProductShape& shape = unit.facts->product;
-  const bool reads_b = unit.facts->is_product && shape.b_bytes > shape.a_bytes;
-  open_biases_.emplace_back(call, reads_b ? unit.operands.b : unit.operands.a);
-  if (open_biases_.size() < 2 * kMaxPassLayers) return;
-  for (size_t i = 0; i < kMaxPassLayers; ++i) pass_.unpaired.push_back(open_biases_[i].first);
-  open_biases_.erase(open_biases_.begin(), open_biases_.begin() + kMaxPassLayers);
-}
-
-// Sizes show whose gradient it may be, `evidence` says what must prove it. For ops that report their direction, only
-// that direction.
-bool PassReader::AddGradient(const Unit& unit, Evidence evidence) {
-  const bool says_direction = unit.facts->direction != Direction::kUnknown;
-  if (!says_direction && forward_ops_.count(unit.op) > 0) return false;
-  GradientOf of = GradientOf::kNone;
-  OpenForward* owner = GradientOwner(unit, evidence, &of);
-  if (owner == nullptr) return false;
-  if (evidence == Evidence::kShapes) {
-    const auto fits = [&](const OpenForward& forward) {
-      return forward.facts->is_product && HasSameSizes(forward.facts->product, owner->facts->product);
-    };
-    if (std::count_if(forwards_.begin(), forwards_.end(), fits) > 1) evidence = Evidence::kOrder;
-  }
-  SetGradient(unit, of, evidence, *owner);
-  return true;
-}
-
-// How well a layer explains a gradient, best first.
-enum class Fit : uint8_t { kKnownOutput, kBegun, kOpen, kRepeated, kNone };
-
-// Among layers that fit equally well, the last one.
-OpenForward* PassReader::GradientOwner(const Unit& unit, Evidence evidence, GradientOf* of) {
-  OpenForward* found = nullptr;
-  Fit best = Fit::kNone;
-  for (auto it = forwards_.rbegin(); it != forwards_.rend(); ++it) {
-    if (!it->facts->is_product || it->is_attention) continue;
-    const GradientOf fits = evidence == Evidence::kShapes ? GradientByShapes(*it, *unit.facts)
-                                                          : GradientByOperands(*it, unit.facts->product, unit.operands);
-    if (fits == GradientOf::kNone) continue;
-    const int calls = fits == GradientOf::kA ? it->gradients_of_a : it->gradients_of_b;
-    const bool is_known = it->output_gradients.Contains(OutputGradient(*it, fits, unit.operands));
-    const bool is_open = calls < it->forward_calls;
-    const Fit fit = !is_open ? Fit::kRepeated : is_known ? Fit::kKnownOutput : calls > 0 ? Fit::kBegun : Fit::kOpen;
-    if (fit >= best || (fit == Fit::kRepeated && evidence == Evidence::kShapes)) continue;
-    best = fit;
-    found = &*it;
-    *of = fits;
-  }
-  return found;
-}
-
-void PassReader::SetGradient(const Unit& unit, GradientOf of, Evidence evidence, OpenForward& forward) {
-  const bool of_weights = (of == GradientOf::kA) == forward.weights_are_a;
-  ++(of == GradientOf::kA ? forward.gradients_of_a : forward.gradients_of_b);
-  forward.evidence = std::max(forward.evidence, evidence);
-  in_backward_ = pass_.has_backward = true;
-  AddTo(forward, unit, of_weights ? LayerDirection::kBackwardWeights : LayerDirection::kBackwardData);
-  NoteOutputGradient(OutputGradient(forward, of, unit.operands), forward);
-}
-
-// Without addresses: whether the weight gradient of the last layer, recognized by its transposed left operand, is here
-// or near.
-bool PassReader::BeginsBackward(const Unit& unit, size_t next) const {
-  if (forwards_.empty() || unit.operands.a != 0 || forward_ops_.count(unit.op) > 0) return false;
-  const OpenForward& last = forwards_.back();
-  if (!last.facts->is_product) return false;
-  const ProductShape& forward = last.facts->product;
-  const auto is_weights_gradient = [&](const OpFacts& facts) {
-    return facts.work == Work::kProduct && facts.product.a_is_transposed && MayBeGradientOfB(forward, facts.product);
-  };
-  if (is_weights_gradient(*unit.facts)) return true;
-  if (!MayBeGradientOfA(forward, unit.facts->product)) return false;
-  for (size_t i = next; i < std::min(next + kLookAhead, calls_.size()); ++i) {
-    if (is_weights_gradient(facts_[model_.calls.op[calls_[i]]])) return true;
-  }
-  return false;
-}
-
-bool PassReader::IsGradientOfTentative(const Unit& unit) const {
-  return std::any_of(tentative_.begin(), tentative_.end(), [&](const Unit& again) {
-    if (!again.facts->is_product || again.op == unit.op) return false;
-    OpenForward forward;
-    forward.facts = again.facts;
-    AddOperands(again.operands, forward);
-    return GradientByOperands(forward, unit.facts->product, unit.operands) != GradientOf::kNone;
-  });
-}
-
-// Whether the layer's backward work is still missing.
-bool PassReader::IsOpen(const OpenForward& forward) const {
-  if (forward.facts->is_product) {
-    return forward.gradients_of_a == 0 && forward.gradients_of_b == 0 && !forward.has_backward_data;
-  }
-  const auto counts = backward_counts_.find(forward.facts->key);
-  const int closed = counts == backward_counts_.end() ? 0 : std::max(counts->second.first, counts->second.second);
-  const size_t later = forward_counts_.at(forward.facts->key) - forward.same_key_before - 1;
-  return later >= static_cast<size_t>(closed);
-}
-
-bool PassReader::Repeats(const Unit& unit, const OpenForward& forward) const {
-  if (unit.is_attention != forward.is_attention) return false;
-  if (!unit.facts->is_product) return !forward.facts->is_product && forward.facts->key == unit.facts->key;
-  if (unit.is_attention) {
-    return std::all_of(unit.calls.begin(), unit.calls.end(),
-                       [&](CallIndex call) { return forward.ops.Contains(model_.calls.op[call]); });
-  }
-  const bool same_weights = unit.operands.b == 0 || forward.b.empty() || forward.b.Contains(unit.operands.b) ||
-                            forward.a.Contains(unit.operands.a);
-  return forward.ops.first() == unit.op && same_weights;
-}
-
-bool PassReader::MayBeRecomputed(const Unit& unit) const {
-  return std::any_of(forwards_.begin(), forwards_.end(),
-                     [&](const OpenForward& forward) { return Repeats(unit, forward) && IsOpen(forward); });
-}
-
-// Whether the units repeat the layers from `begin` on, whose backward work is still missing.
-bool PassReader::RepeatFrom(size_t begin, const std::vector<Unit>& units) const {
-  if (begin + units.size() > forwards_.size()) return false;
-  for (size_t i = 0; i < units.size(); ++i) {
-    const OpenForward& forward = forwards_[begin + i];
-    if (!IsOpen(forward) || !Repeats(units[i], forward)) return false;
-  }
-  return true;
-}
-
-// Recomputed layers follow each other as in the forward pass; if there are several such sequences, the last one.
-void PassReader::ConfirmRecompute() {
-  if (tentative_.empty()) return;
-  std::vector<Unit> units = std::move(tentative_);
-  tentative_.clear();
-  std::vector<size_t> places;
-  for (size_t begin = 0; begin < forwards_.size(); ++begin) {
-    if (RepeatFrom(begin, units)) places.push_back(begin);
-  }
-  for (size_t i = 0; i < units.size(); ++i) {
-    if (places.empty()) {
-      pass_.unpaired.insert(pass_.unpaired.end(), units[i].calls.begin(), units[i].calls.end());
-      continue;
-    }
-    AddTo(forwards_[places.back() + i], units[i], LayerDirection::kRecompute);
-    for (size_t place : places) {
-      OpenForward& forward = forwards_[place + i];
-      forward.is_disputed = forward.is_disputed || places.size() > 1;
-    }
-  }
-}
-
-void PassReader::AddForward(const Unit& unit) {
-  if (forwards_.size() >= kMaxPassLayers) FinishPass();  // each unit of work examines all units before it
-  OpenForward forward;
-  forward.facts = unit.facts;
-  forward.is_attention = unit.is_attention;
-  forward.same_key_before = forward_counts_[unit.facts->key]++;
-  forward.weights_are_a = unit.facts->product.weights_are_a;
-  forwards_.push_back(std::move(forward));
-  AddTo(forwards_.back(), unit, LayerDirection::kForward);
-}
-
-void PassReader::AddTo(OpenForward& forward, const Unit& unit, LayerDirection direction) {
-  for (CallIndex call : unit.calls) {
-    forward.calls.emplace_back(call, direction);
-    const OpIndex op = model_.calls.op[call];
-    if (direction != LayerDirection::kForward) continue;
-    ++forward.forward_calls;
-    forward.ops.Add(op);
-    forward_ops_.insert(op);
-  }
-  const bool is_forward = direction == LayerDirection::kForward || direction == LayerDirection::kRecompute;
-  if (is_forward) AddOperands(unit.operands, forward);
-}
-
-void PassReader::NoteOutputGradient(uint64_t address, OpenForward& forward) {
-  if (address == 0) return;
-  forward.output_gradients.Add(address);
-  std::erase_if(open_biases_, [&](const std::pair<CallIndex, uint64_t>& bias) {
-    if (bias.second != address) return false;
-    forward.calls.emplace_back(bias.first, LayerDirection::kBackwardBias);
-    return true;
-  });
-}
-
-// What looked like recomputation was the beginning of a new pass.
-void PassReader::BeginPass() {
-  std::vector<Unit> units = std::move(tentative_);
-  tentative_.clear();
-  FinishPass();
-  for (const Unit& unit : units) AddForward(unit);
-}
-
-void PassReader::FinishPass() {
-  PairBackward(backward_, forwards_, pass_.unpaired);
-  for (OpenForward& forward : forwards_) {
-    for (uint64_t address : std::vector<uint64_t>(forward.output_gradients.begin(), forward.output_gradients.end())) {
-      NoteOutputGradient(address, forward);
-    }
-  }
-  for (const auto& [call, address] : open_biases_) pass_.unpaired.push_back(call);
-  pass_.forwards.reserve(forwards_.size());
-  for (OpenForward& forward : forwards_) pass_.forwards.push_back(Finished(std::move(forward)));
-  forwards_.clear();
-  if (!pass_.forwards.empty() || !pass_.unpaired.empty()) passes_.push_back(std::move(pass_));
-  pass_ = Pass();
-  backward_.clear();
-  backward_counts_.clear();
-  forward_counts_.clear();
-  forward_ops_.clear();
-  open_biases_.clear();
-  in_backward_ = false;
-}
 
 }  // namespace
 

@@ -29,9 +29,7 @@ class FewOrMany {
   bool empty() const { return list_.empty(); }
   size_t size() const { return list_.size(); }
   T first() const { return list_.front(); }
-  bool Contains(T value) const {
-    return set_.empty() ? std::find(list_.begin(), list_.end(), value) != list_.end() : set_.contains(value);
-  }
+  bool Contains(T value) const { return set_.empty() ? absl::c_linear_search(list_, value) : set_.contains(value); }
   void Add(T value) {
     if (Contains(value)) return;
     list_.push_back(value);

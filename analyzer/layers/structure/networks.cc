@@ -102,7 +102,7 @@ bool ShowsNetwork(absl::Span<const Forward> forwards, bool is_repeated) {
   const auto is_layer = [](const Forward& forward) {
     return forward.facts->work == Work::kLayer || forward.is_attention || forward.evidence != Evidence::kNone;
   };
-  if (std::any_of(forwards.begin(), forwards.end(), is_layer)) return true;
+  if (absl::c_any_of(forwards, is_layer)) return true;
   return is_repeated && IsChain(forwards);
 }
 
@@ -116,7 +116,7 @@ class KnownLayers {
     }
   }
   bool HasAny(absl::Span<const Forward> forwards) const {
-    return std::any_of(forwards.begin(), forwards.end(), [&](const Forward& forward) {
+    return absl::c_any_of(forwards, [&](const Forward& forward) {
       const auto has = [&](bool weights_are_a) {
         return keys_.contains({forward.facts->type, KeyOf(*forward.facts, forward.is_attention, weights_are_a)});
       };
@@ -163,8 +163,8 @@ std::vector<Seen> Sequences(const std::vector<const Pass*>& passes) {
   }
   std::vector<Seen> list;
   for (const auto& [signature, seen] : sequences) list.push_back(seen);
-  std::stable_sort(list.begin(), list.end(),
-                   [](const Seen& a, const Seen& b) { return a.pass->forwards.size() < b.pass->forwards.size(); });
+  absl::c_stable_sort(list,
+                      [](const Seen& a, const Seen& b) { return a.pass->forwards.size() < b.pass->forwards.size(); });
   return list;
 }
 
@@ -196,8 +196,7 @@ bool IsSameLayer(const NetworkLayer& layer, const Forward& forward) {
 std::vector<Network> LearnNetworks(const std::vector<const Pass*>& passes) {
   std::vector<Network> networks;
   const std::vector<Seen> sequences = Sequences(passes);
-  const bool any_repeated =
-      std::any_of(sequences.begin(), sequences.end(), [](const Seen& seen) { return seen.count > 1; });
+  const bool any_repeated = absl::c_any_of(sequences, [](const Seen& seen) { return seen.count > 1; });
   for (const Seen& seen : sequences) {
     if (any_repeated && seen.count < 2) continue;
     const absl::Span<const Forward> rest = Remainder(seen.pass->forwards, networks);
@@ -254,8 +253,7 @@ Evidence EvidenceOf(const Network& network, size_t layer) {
   if (known.evidence != Evidence::kNone) return known.evidence;
   const std::string key = KeyOf(known);
   const auto has_its_shape = [&](const NetworkLayer& other) { return KeyOf(other) == key; };
-  return std::count_if(network.layers.begin(), network.layers.end(), has_its_shape) > 1 ? Evidence::kOrder
-                                                                                        : Evidence::kShapes;
+  return absl::c_count_if(network.layers, has_its_shape) > 1 ? Evidence::kOrder : Evidence::kShapes;
 }
 
 std::vector<std::string> AmbiguitiesOf(const Network& network) {

@@ -10,7 +10,6 @@ namespace dlhook::analyzer::inline structure {
 namespace {
 
 bool IsWeights(const BackwardCall& call) { return call.direction == Direction::kBackwardWeights; }
-
 uint64_t OutputGradientOf(const BackwardCall& call) { return IsWeights(call) ? call.operands.b : call.operands.a; }
 
 // The forwards and the backward calls of one descriptor.
@@ -35,8 +34,7 @@ bool SharesOperand(const BackwardCall& call, const OpenForward& forward) {
 }
 
 int64_t CountSharing(const BackwardCall& call, const Group& group) {
-  return std::count_if(group.forwards.begin(), group.forwards.end(),
-                       [&](const OpenForward* forward) { return SharesOperand(call, *forward); });
+  return absl::c_count_if(group.forwards, [&](const OpenForward* forward) { return SharesOperand(call, *forward); });
 }
 
 // By addresses: the filter of backward-data, the input of backward-weights; among several with the same input, the one
@@ -116,8 +114,7 @@ void PairNeighbours(const Group& group, const std::vector<const BackwardCall*>& 
 // Whether every layer has its calls in both directions, or in the only one there is. The network's first layer needs no
 // gradient of its input.
 bool IsComplete(const Group& group, const std::vector<const BackwardCall*>& calls, bool has_first) {
-  const size_t weights =
-      std::count_if(calls.begin(), calls.end(), [](const BackwardCall* call) { return IsWeights(*call); });
+  const size_t weights = absl::c_count_if(calls, [](const BackwardCall* call) { return IsWeights(*call); });
   const size_t data = calls.size() - weights, layers = group.forwards.size();
   const bool has_data = data == 0 || data == layers || (has_first && data + 1 == layers);
   return has_data && (weights == 0 || weights == layers);

@@ -86,7 +86,7 @@ void Reader::PlaceForward() {
 bool Reader::IsOneStep(LayerNumber layer, WorkIndex one, WorkIndex other) const {
   const std::vector<WorkIndex>& forward = layers_[layer].forward;
   const auto [first, last] = std::minmax(one, other);
-  const auto next = std::upper_bound(forward.begin(), forward.end(), first);
+  const auto next = absl::c_upper_bound(forward, first);
   return next == forward.end() || *next >= last;
 }
 
@@ -104,7 +104,7 @@ void Reader::IndexDataGradients() {
       if (work.direction == LayerDirection::kBackwardData) data_gradients_.push_back({&reads, work.layer, read.work});
     }
   }
-  std::sort(data_gradients_.begin(), data_gradients_.end());
+  absl::c_sort(data_gradients_);
 }
 
 // The layer of the only input gradient in its step that reads the same output gradient. Of each layer, none is in its
@@ -113,7 +113,7 @@ LayerNumber Reader::LayerOfOutputGradient(WorkIndex gradient, const Matrix& outp
                                           const std::set<LayerNumber>& among) const {
   const std::vector<Read>* const reads = &reads_.at(output_gradient);
   const auto first_from = [&](LayerNumber layer, WorkIndex work) {
-    return std::lower_bound(data_gradients_.begin(), data_gradients_.end(), DataGradient{reads, layer, work});
+    return absl::c_lower_bound(data_gradients_, DataGradient{reads, layer, work});
   };
   const auto is_in_step = [&](auto at, LayerNumber layer) {
     return at->reads == reads && at->layer == layer && IsOneStep(layer, at->work, gradient);
@@ -295,8 +295,7 @@ void Reader::CheckLayers() {
     if (work.direction == LayerDirection::kBackwardWeights) ++of.weights;
   }
   const std::vector<size_t> fitting = CountFitting();
-  const bool any_gradient =
-      std::any_of(counts.begin(), counts.end(), [](const Counts& of) { return of.weights + of.data > 0; });
+  const bool any_gradient = absl::c_any_of(counts, [](const Counts& of) { return of.weights + of.data > 0; });
   for (LayerNumber layer = 0; layer < layers_.size(); ++layer) {
     const Counts& of = counts[layer];
     const size_t most = of.forward + of.forward / 10 + 1, gradients = layers_[layer].prefix == "matmul" ? 2 : 1;

@@ -32,7 +32,7 @@ bool HasDims(const Tensor& tensor, const std::vector<int64_t>& dims, bool in_any
 
 // True for a library's own format, such as "aBcd16b"; false for "abcd", "acdb".
 bool IsBlocked(const std::string& format) {
-  return std::any_of(format.begin(), format.end(), [](unsigned char c) { return absl::ascii_isdigit(c); });
+  return absl::c_any_of(format, [](unsigned char c) { return absl::ascii_isdigit(c); });
 }
 
 class Charges {
@@ -68,7 +68,7 @@ class Charges {
   bool Takes(CallIndex call, const Tensor& moved, bool in_format, bool in_any_shape) const {
     if (call == kNone || places_[call].layer == kNone) return false;
     const Op& op = model_.ops[model_.calls.op[call]];
-    return std::any_of(op.tensors.begin(), op.tensors.end(), [&](const Tensor& tensor) {
+    return absl::c_any_of(op.tensors, [&](const Tensor& tensor) {
       return HasDims(tensor, moved.dims, in_any_shape) && (!in_format || tensor.format == moved.format);
     });
   }
@@ -80,8 +80,8 @@ class Charges {
     if (op.direction != Direction::kBackwardWeights && op.direction != Direction::kBackward) return false;
     // Only some primitives mark gradients ("diff_wei_layer"); a backward convolution's result is just "wei".
     const auto is_named_apart = [](const Tensor& tensor) { return absl::StartsWith(tensor.role, "diff_wei"); };
-    const bool apart = std::any_of(op.tensors.begin(), op.tensors.end(), is_named_apart);
-    return std::any_of(op.tensors.begin(), op.tensors.end(), [&](const Tensor& tensor) {
+    const bool apart = absl::c_any_of(op.tensors, is_named_apart);
+    return absl::c_any_of(op.tensors, [&](const Tensor& tensor) {
       const bool is_parameter = (absl::StrContains(tensor.role, "wei") || absl::StrContains(tensor.role, "bia")) &&
                                 (!apart || absl::StartsWith(tensor.role, "diff_"));
       return is_parameter && tensor.format == moved.format && HasDims(tensor, moved.dims, in_any_shape);
@@ -105,7 +105,7 @@ int64_t ChargeReorders(const TraceModel& model, const std::vector<OpFacts>& fact
     neighbours[i].before = seen;
     if (!is_reorder(calls[i])) seen = calls[i];
   }
-  std::fill(last.begin(), last.end(), kNone);
+  absl::c_fill(last, kNone);
   for (size_t i = calls.size(); i-- > 0;) {
     CallIndex& seen = last[model.calls.thread[calls[i]]];
     neighbours[i].after = seen;

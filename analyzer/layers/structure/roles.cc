@@ -117,7 +117,7 @@ void Reader::FindRoles() {
     const ProductShape& shape = *kinds_[index].shape;
     if (kinds_[index].role == Role::kBatched || kinds_[index].works.empty()) continue;
     std::array<int64_t, 3> sizes = {shape.m, shape.n, shape.k};
-    std::sort(sizes.begin(), sizes.end());
+    absl::c_sort(sizes);
     std::vector<KindIndex>& family = families[sizes];
     FindRole(index, family);
     family.push_back(index);
@@ -136,7 +136,7 @@ void Reader::FindRoles() {
 
 // Whether products of these sizes are forward products in one place and gradients in another, or neither.
 bool Reader::RunsAmongGradients(const Kind& kind) const {
-  const auto among = std::count_if(kind.works.begin(), kind.works.end(), [&](WorkIndex work) {
+  const auto among = absl::c_count_if(kind.works, [&](WorkIndex work) {
     const bool is_among = work > 0 && work + 1 < works_.size() && IsGradient(work - 1) && IsGradient(work + 1);
     return is_among && KindOf(work + 1).forward != works_[work].kind;  // except in a network of one layer
   });
@@ -146,8 +146,8 @@ bool Reader::RunsAmongGradients(const Kind& kind) const {
 // The last kFar of them.
 absl::Span<const Read> Reader::ReadsBefore(const Matrix& matrix, WorkIndex work) const {
   const std::vector<Read>& reads = reads_.at(matrix);
-  const auto end = std::lower_bound(reads.begin(), reads.end(), work,
-                                    [](const Read& read, WorkIndex value) { return read.work < value; });
+  const auto end =
+      absl::c_lower_bound(reads, work, [](const Read& read, WorkIndex value) { return read.work < value; });
   const auto count = static_cast<size_t>(end - reads.begin());
   return absl::MakeConstSpan(reads).subspan(count - std::min(count, kFar), std::min(count, kFar));
 }
@@ -161,7 +161,7 @@ std::map<Sharing, double> Reader::PartsShared(const Kind& kind, const std::vecto
     for (Side side : {Side::kA, Side::kB}) {
       for (const Read& read : ReadsBefore(MatrixOf(work, side), work)) {
         const KindIndex other = works_[read.work].kind;
-        if (std::find(before.begin(), before.end(), other) != before.end()) shared.insert({other, read.side, side});
+        if (absl::c_linear_search(before, other)) shared.insert({other, read.side, side});
       }
     }
     for (const Sharing& each : shared) parts[each] += 1.0 / static_cast<double>(kind.works.size());
@@ -228,7 +228,7 @@ bool Reader::RunsAmongForward(const Kind& kind, const ForwardReaders& readers) c
   const auto is_other_forward = [&](WorkIndex work) {
     return work < works_.size() && KindOf(work).role == Role::kForward && works_[work].kind != kind.forward;
   };
-  const auto among = std::count_if(kind.works.begin(), kind.works.end(), [&](WorkIndex work) {
+  const auto among = absl::c_count_if(kind.works, [&](WorkIndex work) {
     if (work == 0 || !is_other_forward(work - 1) || !is_other_forward(work + 1)) return false;
     const auto is_read_by_other = [&](Side side) {
       const auto found = readers.find(MatrixOf(work, side));
@@ -246,7 +246,7 @@ bool Reader::MayBeOpenGradient(const std::vector<KindIndex>& before, const Kind&
     const auto gradient = gradients_.lower_bound(kinds_[forward].works[0]);
     if (gradient == gradients_.end() || *gradient >= kind.works[0]) continue;
     for (Side of : {Side::kA, Side::kB}) {
-      const bool is_known = std::any_of(before.begin(), before.end(), [&](KindIndex other) {
+      const bool is_known = absl::c_any_of(before, [&](KindIndex other) {
         return kinds_[other].role == Role::kGradient && kinds_[other].forward == forward &&
                kinds_[other].gradient_of == of;
       });

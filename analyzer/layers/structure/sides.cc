@@ -5,7 +5,6 @@
 // over.
 #include <cmath>
 
-#include "absl/algorithm/container.h"
 #include "analyzer/layers/structure/reader.h"
 
 namespace dlhook::analyzer::inline structure::product_reader {
@@ -18,7 +17,7 @@ constexpr int kRounds = 3;
 
 // kNone: no or contradicting votes.
 Side MostSay(const std::vector<Side>& sides) {
-  const auto a = std::count(sides.begin(), sides.end(), Side::kA), b = std::count(sides.begin(), sides.end(), Side::kB);
+  const auto a = absl::c_count(sides, Side::kA), b = absl::c_count(sides, Side::kB);
   return a > b ? Side::kA : b > a ? Side::kB : Side::kNone;
 }
 
@@ -70,7 +69,7 @@ Side Reader::FixedInLoops(const Kind& kind) const {
 // Whether it runs image by image with a single buffer of columns, so that only the result moves. The weights are on the
 // left.
 bool Reader::IsByImage(const Kind& kind) const {
-  return std::all_of(kind.works.begin(), kind.works.end(), [&](WorkIndex work) {
+  return absl::c_all_of(kind.works, [&](WorkIndex work) {
     return works_[work].is_loop && !works_[work].moves_a && !works_[work].moves_b;
   });
 }

@@ -30,77 +30,6 @@ struct Track {
   ProductLayers products;  // instead of passes, if all work is products with addresses
 };
 
-class Attributor {
- public:
-  explicit Attributor(const TraceModel& model) : model_(model), facts_(FactsOfOps(model)) {
-    result_.of_call.resize(model.calls.size());
-  }
-
-  Attribution Run() {
-    FindTracks();
-    networks_ = LearnNetworks(AllPasses());
-    if (CutForwardRuns()) networks_ = LearnNetworks(AllPasses());
-    AddLayers();
-    for (const Track& track : tracks_) {
-      for (const Pass& pass : track.passes) Attribute(pass);
-      AddProducts(track.products);
-    }
-    for (const Track& track : tracks_) left_reorders_ += ChargeReorders(model_, facts_, track.calls, result_.of_call);
-    FinishLayers();
-    TakeOverFromParents();
-    CountOddities();
-    return std::move(result_);
-  }
-
- private:
-  void FindTracks();
-  Track TrackOf(std::vector<CallIndex> calls, const MeasuredTrack* steps) const;
-  std::vector<const Pass*> AllPasses() const;
-  bool CutForwardRuns();
-  void AddLayers();
-  void AddProducts(const ProductLayers& products);
-  void Attribute(const Pass& pass);
-  void AttributeForward(const Forward& forward, const NetworkPlace& place);
-  void FinishLayers();
-  void TakeOverFromParents();
-  void CountOddities();
-  LayerIndex IndexOf(const NetworkPlace& place) const { return index_[place.network][place.layer]; }
-
-  const TraceModel& model_;
-  const std::vector<OpFacts> facts_;
-  std::vector<Track> tracks_;
-  std::vector<Network> networks_;
-  std::vector<std::vector<LayerIndex>> index_;  // by network and position in it
-  Attribution result_;
-  int64_t unpaired_ = 0;
-  int64_t outside_ = 0;
-  int64_t left_reorders_ = 0;
-};
-
-// The calls of all threads of a process together, except for threads that repeat independently.
-void Attributor::FindTracks() {
-  const std::vector<MeasuredTrack> found = FindStepsByCalls(model_);
-  // By thread: its own track, else the process's.
-  std::vector<const MeasuredTrack*> of_thread(model_.threads.size(), nullptr);
-  for (const MeasuredTrack& track : found) {
-    if (track.thread != kNone) of_thread[track.thread] = &track;
-    for (ThreadIndex thread = 0; track.thread == kNone && thread < model_.threads.size(); ++thread) {
-      if (model_.threads[thread].process == track.process) of_thread[thread] = &track;
-    }
-  }
-  std::map<std::pair<ProcessIndex, const MeasuredTrack*>, std::vector<CallIndex>> calls;
-  for (CallIndex call = 0; call < model_.calls.size(); ++call) {
-    if (model_.calls.parent[call] != kNone || facts_[model_.calls.op[call]].work == Work::kNone) continue;
-    const ThreadIndex thread = model_.calls.thread[call];
-    calls[{model_.threads[thread].process, of_thread[thread]}].push_back(call);
-  }
-  for (auto& [key, list] : calls) {
-    std::stable_sort(list.begin(), list.end(),
-                     [&](CallIndex a, CallIndex b) { return model_.calls.start_ns[a] < model_.calls.start_ns[b]; });
-    tracks_.push_back(TrackOf(std::move(list), key.second));
-  }
-}
-
 // Attention heads, which belong together, are excluded.
 bool AreProductsWithAddresses(const TraceModel& model, const std::vector<OpFacts>& facts,
                               const std::vector<CallIndex>& calls) {
@@ -112,43 +41,6 @@ bool AreProductsWithAddresses(const TraceModel& model, const std::vector<OpFacts
     if (of.work != Work::kProduct || slices >= kHeads) return false;
   }
   return !calls.empty() && OperandsOfCall(model, facts, calls[0]).a != 0;
-}
-
-// Passes are cut at the start of steps only if there is no backward work, which otherwise shows better where they
-// end.
-Track Attributor::TrackOf(std::vector<CallIndex> calls, const MeasuredTrack* steps) const {
-  Track track;
-  track.calls = std::move(calls);
-  for (CallIndex call : track.calls) {
-    if (facts_[model_.calls.op[call]].work != Work::kReorder) track.work.push_back(call);
-  }
-  if (AreProductsWithAddresses(model_, facts_, track.work)) {
-    std::vector<int64_t> step_starts_ns;
-    for (size_t i = 0; steps != nullptr && i < steps->steps.size(); ++i) {
-      step_starts_ns.push_back(steps->steps[i].start_ns);
-    }
-    track.products = ReadProductLayers(model_, facts_, track.work, step_starts_ns);
-    return track;
-  }
-  track.passes = ReadPasses(model_, facts_, track.work, {});
-  const auto has_backward = [](const Pass& pass) { return pass.has_backward; };
-  if (steps == nullptr || std::any_of(track.passes.begin(), track.passes.end(), has_backward)) return track;
-  std::vector<size_t> cuts;
-  size_t at = 0;
-  for (const MeasuredStep& step : steps->steps) {
-    while (at < track.work.size() && model_.calls.start_ns[track.work[at]] < step.start_ns) ++at;
-    cuts.push_back(at);
-  }
-  track.passes = ReadPasses(model_, facts_, track.work, cuts);
-  return track;
-}
-
-std::vector<const Pass*> Attributor::AllPasses() const {
-  std::vector<const Pass*> all;
-  for (const Track& track : tracks_) {
-    for (const Pass& pass : track.passes) all.push_back(&pass);
-  }
-  return all;
 }
 
 // Networks that most passes run several times in a row before the backward pass (two inputs that are compared).
@@ -195,124 +87,223 @@ std::set<CallIndex> FollowingNetworks(const Pass& pass, const std::vector<Networ
   return begins;
 }
 
-// Reads tracks again with these cuts, so that backward work is matched only with the forward work of its own step.
-bool Attributor::CutForwardRuns() {
-  bool any = false;
-  for (Track& track : tracks_) {
-    const std::set<size_t> usually_repeated = UsuallyRepeated(track.passes, networks_);
-    std::set<CallIndex> begins;
-    for (const Pass& pass : track.passes) begins.merge(FollowingNetworks(pass, networks_, usually_repeated));
-    if (begins.empty()) continue;
+class Attributor {
+ public:
+  explicit Attributor(const TraceModel& model) : model_(model), facts_(FactsOfOps(model)) {
+    result_.of_call.resize(model.calls.size());
+  }
+
+  Attribution Run() {
+    FindTracks();
+    networks_ = LearnNetworks(AllPasses());
+    if (CutForwardRuns()) networks_ = LearnNetworks(AllPasses());
+    AddLayers();
+    for (const Track& track : tracks_) {
+      for (const Pass& pass : track.passes) Attribute(pass);
+      AddProducts(track.products);
+    }
+    for (const Track& track : tracks_) left_reorders_ += ChargeReorders(model_, facts_, track.calls, result_.of_call);
+    FinishLayers();
+    TakeOverFromParents();
+    CountOddities();
+    return std::move(result_);
+  }
+
+ private:
+  // The calls of all threads of a process together, except for threads that repeat independently.
+  void FindTracks() {
+    const std::vector<MeasuredTrack> found = FindStepsByCalls(model_);
+    // By thread: its own track, else the process's.
+    std::vector<const MeasuredTrack*> of_thread(model_.threads.size(), nullptr);
+    for (const MeasuredTrack& track : found) {
+      if (track.thread != kNone) of_thread[track.thread] = &track;
+      for (ThreadIndex thread = 0; track.thread == kNone && thread < model_.threads.size(); ++thread) {
+        if (model_.threads[thread].process == track.process) of_thread[thread] = &track;
+      }
+    }
+    std::map<std::pair<ProcessIndex, const MeasuredTrack*>, std::vector<CallIndex>> calls;
+    for (CallIndex call = 0; call < model_.calls.size(); ++call) {
+      if (model_.calls.parent[call] != kNone || facts_[model_.calls.op[call]].work == Work::kNone) continue;
+      const ThreadIndex thread = model_.calls.thread[call];
+      calls[{model_.threads[thread].process, of_thread[thread]}].push_back(call);
+    }
+    for (auto& [key, list] : calls) {
+      absl::c_stable_sort(
+          list, [&](CallIndex a, CallIndex b) { return model_.calls.start_ns[a] < model_.calls.start_ns[b]; });
+      tracks_.push_back(TrackOf(std::move(list), key.second));
+    }
+  }
+
+  // Passes are cut at the start of steps only if there is no backward work, which otherwise shows better where they
+  // end.
+  Track TrackOf(std::vector<CallIndex> calls, const MeasuredTrack* steps) const {
+    Track track;
+    track.calls = std::move(calls);
+    for (CallIndex call : track.calls) {
+      if (facts_[model_.calls.op[call]].work != Work::kReorder) track.work.push_back(call);
+    }
+    if (AreProductsWithAddresses(model_, facts_, track.work)) {
+      std::vector<int64_t> step_starts_ns;
+      for (size_t i = 0; steps != nullptr && i < steps->steps.size(); ++i) {
+        step_starts_ns.push_back(steps->steps[i].start_ns);
+      }
+      track.products = ReadProductLayers(model_, facts_, track.work, step_starts_ns);
+      return track;
+    }
+    track.passes = ReadPasses(model_, facts_, track.work, {});
+    const auto has_backward = [](const Pass& pass) { return pass.has_backward; };
+    if (steps == nullptr || absl::c_any_of(track.passes, has_backward)) return track;
     std::vector<size_t> cuts;
-    for (size_t i = 0; i < track.work.size(); ++i) {
-      if (begins.count(track.work[i]) > 0) cuts.push_back(i);
+    size_t at = 0;
+    for (const MeasuredStep& step : steps->steps) {
+      while (at < track.work.size() && model_.calls.start_ns[track.work[at]] < step.start_ns) ++at;
+      cuts.push_back(at);
     }
     track.passes = ReadPasses(model_, facts_, track.work, cuts);
-    any = true;
+    return track;
   }
-  return any;
-}
 
-// Names as in the literature: by type, numbered from the input.
-void Attributor::AddLayers() {
-  for (size_t i = 0; i < networks_.size(); ++i) {
-    std::vector<LayerIndex>& index = index_.emplace_back();
-    std::map<std::string, int> counts;
-    for (const NetworkLayer& known : networks_[i].layers) {
-      if (known.same_as < index.size()) {
-        index.push_back(index[known.same_as]);
-        continue;
+  std::vector<const Pass*> AllPasses() const {
+    std::vector<const Pass*> all;
+    for (const Track& track : tracks_) {
+      for (const Pass& pass : track.passes) all.push_back(&pass);
+    }
+    return all;
+  }
+
+  // Reads tracks again with these cuts, so that backward work is matched only with the forward work of its own step.
+  bool CutForwardRuns() {
+    bool any = false;
+    for (Track& track : tracks_) {
+      const std::set<size_t> usually_repeated = UsuallyRepeated(track.passes, networks_);
+      std::set<CallIndex> begins;
+      for (const Pass& pass : track.passes) begins.merge(FollowingNetworks(pass, networks_, usually_repeated));
+      if (begins.empty()) continue;
+      std::vector<size_t> cuts;
+      for (size_t i = 0; i < track.work.size(); ++i) {
+        if (begins.count(track.work[i]) > 0) cuts.push_back(i);
       }
-      index.push_back(static_cast<LayerIndex>(result_.layers.size()));
+      track.passes = ReadPasses(model_, facts_, track.work, cuts);
+      any = true;
+    }
+    return any;
+  }
+
+  // Names as in the literature: by type, numbered from the input.
+  void AddLayers() {
+    for (size_t i = 0; i < networks_.size(); ++i) {
+      std::vector<LayerIndex>& index = index_.emplace_back();
+      std::map<std::string, int> counts;
+      for (const NetworkLayer& known : networks_[i].layers) {
+        if (known.same_as < index.size()) {
+          index.push_back(index[known.same_as]);
+          continue;
+        }
+        index.push_back(static_cast<LayerIndex>(result_.layers.size()));
+        Layer layer;
+        const bool is_im2col = known.facts->is_product && known.weights_are_a && known.facts->product.n > 1;
+        layer.type = known.is_attention ? "attention" : is_im2col ? "convolution" : known.facts->type;
+        const std::string prefix = known.is_attention ? "attention" : is_im2col ? "conv" : known.facts->prefix;
+        layer.name = absl::StrCat(prefix, ++counts[prefix]);
+        if (networks_.size() > 1) layer.model = absl::StrCat("network ", i + 1);
+        result_.layers.push_back(std::move(layer));
+      }
+    }
+  }
+
+  void AddProducts(const ProductLayers& products) {
+    std::map<std::string, int> counts;
+    for (const ProductLayer& known : products.layers) {
+      const auto index = static_cast<LayerIndex>(result_.layers.size());
       Layer layer;
-      const bool is_im2col = known.facts->is_product && known.weights_are_a && known.facts->product.n > 1;
-      layer.type = known.is_attention ? "attention" : is_im2col ? "convolution" : known.facts->type;
-      const std::string prefix = known.is_attention ? "attention" : is_im2col ? "conv" : known.facts->prefix;
-      layer.name = absl::StrCat(prefix, ++counts[prefix]);
-      if (networks_.size() > 1) layer.model = absl::StrCat("network ", i + 1);
+      layer.type = known.type;
+      // Numbers would look like positions in the network.
+      const std::string word = products.has_gaps ? absl::StrCat(known.prefix, " ", known.sizes) : known.prefix;
+      const int number = ++counts[word];
+      layer.name = !products.has_gaps ? absl::StrCat(word, number)
+                   : number > 1       ? absl::StrCat(word, " #", number)
+                                      : word;
+      layer.evidence = known.evidence;
+      layer.ambiguity = known.ambiguity;
       result_.layers.push_back(std::move(layer));
+      for (const auto& [call, direction] : known.calls) result_.of_call[call] = {index, direction};
+    }
+    if (products.open.empty()) return;
+    Layer open;
+    open.type = "matrix product";
+    open.name = "products, ambiguous";
+    open.ambiguity = absl::StrCat(kNotToldApart, model_.calls.native_stack.empty() ? kWithStacks : "");
+    for (CallIndex call : products.open) result_.of_call[call].layer = static_cast<LayerIndex>(result_.layers.size());
+    result_.layers.push_back(std::move(open));
+  }
+
+  void Attribute(const Pass& pass) {
+    unpaired_ += std::ssize(pass.unpaired);
+    const std::vector<std::optional<NetworkPlace>> places = PlacesOf(pass, networks_);
+    for (size_t i = 0; i < pass.forwards.size(); ++i) {
+      if (places[i]) {
+        AttributeForward(pass.forwards[i], *places[i]);
+      } else {
+        outside_ += std::ssize(pass.forwards[i].calls);
+      }
     }
   }
-}
 
-void Attributor::AddProducts(const ProductLayers& products) {
-  std::map<std::string, int> counts;
-  for (const ProductLayer& known : products.layers) {
-    const auto index = static_cast<LayerIndex>(result_.layers.size());
-    Layer layer;
-    layer.type = known.type;
-    // Numbers would look like positions in the network.
-    const std::string word = products.has_gaps ? absl::StrCat(known.prefix, " ", known.sizes) : known.prefix;
-    const int number = ++counts[word];
-    layer.name = !products.has_gaps ? absl::StrCat(word, number) : number > 1 ? absl::StrCat(word, " #", number) : word;
-    layer.evidence = known.evidence;
-    layer.ambiguity = known.ambiguity;
-    result_.layers.push_back(std::move(layer));
-    for (const auto& [call, direction] : known.calls) result_.of_call[call] = {index, direction};
-  }
-  if (products.open.empty()) return;
-  Layer open;
-  open.type = "matrix product";
-  open.name = "products, ambiguous";
-  open.ambiguity = absl::StrCat(kNotToldApart, model_.calls.native_stack.empty() ? kWithStacks : "");
-  for (CallIndex call : products.open) result_.of_call[call].layer = static_cast<LayerIndex>(result_.layers.size());
-  result_.layers.push_back(std::move(open));
-}
-
-void Attributor::Attribute(const Pass& pass) {
-  unpaired_ += static_cast<int64_t>(pass.unpaired.size());
-  const std::vector<std::optional<NetworkPlace>> places = PlacesOf(pass, networks_);
-  for (size_t i = 0; i < pass.forwards.size(); ++i) {
-    if (places[i]) {
-      AttributeForward(pass.forwards[i], *places[i]);
-    } else {
-      outside_ += static_cast<int64_t>(pass.forwards[i].calls.size());
+  void AttributeForward(const Forward& forward, const NetworkPlace& place) {
+    NetworkLayer& layer = networks_[place.network].layers[place.layer];
+    ++layer.passes;
+    if (forward.is_disputed) ++layer.disputed_passes;
+    layer.evidence = std::max(layer.evidence, forward.evidence);
+    // A pass with a single image does not show on which side the weights are; others did.
+    const bool exchange = forward.facts->is_product && layer.weights_are_a != forward.weights_are_a;
+    for (const auto& [call, direction] : forward.calls) {
+      LayerDirection known = direction;
+      if (exchange && direction == LayerDirection::kBackwardData) known = LayerDirection::kBackwardWeights;
+      if (exchange && direction == LayerDirection::kBackwardWeights) known = LayerDirection::kBackwardData;
+      result_.of_call[call] = {IndexOf(place), known};
     }
   }
-}
 
-void Attributor::AttributeForward(const Forward& forward, const NetworkPlace& place) {
-  NetworkLayer& layer = networks_[place.network].layers[place.layer];
-  ++layer.passes;
-  if (forward.is_disputed) ++layer.disputed_passes;
-  layer.evidence = std::max(layer.evidence, forward.evidence);
-  // A pass with a single image does not show on which side the weights are; others did.
-  const bool exchange = forward.facts->is_product && layer.weights_are_a != forward.weights_are_a;
-  for (const auto& [call, direction] : forward.calls) {
-    LayerDirection known = direction;
-    if (exchange && direction == LayerDirection::kBackwardData) known = LayerDirection::kBackwardWeights;
-    if (exchange && direction == LayerDirection::kBackwardWeights) known = LayerDirection::kBackwardData;
-    result_.of_call[call] = {IndexOf(place), known};
-  }
-}
-
-void Attributor::FinishLayers() {
-  for (size_t i = 0; i < networks_.size(); ++i) {
-    const std::vector<std::string> ambiguities = AmbiguitiesOf(networks_[i]);
-    for (size_t j = 0; j < networks_[i].layers.size(); ++j) {
-      Layer& layer = result_.layers[IndexOf({i, j})];
-      if (!ambiguities[j].empty()) layer.ambiguity = ambiguities[j];
-      layer.evidence = std::max(layer.evidence, EvidenceOf(networks_[i], j));
+  void FinishLayers() {
+    for (size_t i = 0; i < networks_.size(); ++i) {
+      const std::vector<std::string> ambiguities = AmbiguitiesOf(networks_[i]);
+      for (size_t j = 0; j < networks_[i].layers.size(); ++j) {
+        Layer& layer = result_.layers[IndexOf({i, j})];
+        if (!ambiguities[j].empty()) layer.ambiguity = ambiguities[j];
+        layer.evidence = std::max(layer.evidence, EvidenceOf(networks_[i], j));
+      }
     }
   }
-}
 
-// A product inside a convolution belongs to the convolution's layer.
-void Attributor::TakeOverFromParents() {
-  for (CallIndex call = 0; call < model_.calls.size(); ++call) {
-    const CallIndex parent = model_.calls.parent[call];
-    if (parent != kNone && result_.of_call[call].layer == kNone) result_.of_call[call] = result_.of_call[parent];
+  // A product inside a convolution belongs to the convolution's layer.
+  void TakeOverFromParents() {
+    for (CallIndex call = 0; call < model_.calls.size(); ++call) {
+      const CallIndex parent = model_.calls.parent[call];
+      if (parent != kNone && result_.of_call[call].layer == kNone) result_.of_call[call] = result_.of_call[parent];
+    }
   }
-}
 
-void Attributor::CountOddities() {
-  const auto count = [&](const char* sentence, int64_t calls) {
-    if (calls > 0) result_.oddities[sentence] += calls;
-  };
-  count(kUnpairedBackward, unpaired_);
-  count(kOutsideOfNetworks, outside_);
-  count("a layout conversion that no neighbouring layer explains", left_reorders_);
-}
+  void CountOddities() {
+    const auto count = [&](const char* sentence, int64_t calls) {
+      if (calls > 0) result_.oddities[sentence] += calls;
+    };
+    count(kUnpairedBackward, unpaired_);
+    count(kOutsideOfNetworks, outside_);
+    count("a layout conversion that no neighbouring layer explains", left_reorders_);
+  }
+
+  LayerIndex IndexOf(const NetworkPlace& place) const { return index_[place.network][place.layer]; }
+
+  const TraceModel& model_;
+  const std::vector<OpFacts> facts_;
+  std::vector<Track> tracks_;
+  std::vector<Network> networks_;
+  std::vector<std::vector<LayerIndex>> index_;  // by network and position in it
+  Attribution result_;
+  int64_t unpaired_ = 0;
+  int64_t outside_ = 0;
+  int64_t left_reorders_ = 0;
+};
 
 }  // namespace
 

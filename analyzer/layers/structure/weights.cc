@@ -20,7 +20,7 @@ constexpr int64_t kMaxKernel = 255;
 
 void Reader::FindTypes() {
   ForEachStreak([&](const std::vector<WorkIndex>& streak) { VoteForTypes(streak); });
-  const auto is_any = [&](auto which) { return std::any_of(layers_.begin(), layers_.end(), which); };
+  const auto is_any = [&](auto which) { return absl::c_any_of(layers_, which); };
   const bool any_conv = is_any([](const Layer& layer) { return layer.convolution > layer.linear + layer.either; });
   const bool any_batched = is_any([](const Layer& layer) { return layer.prefix == "matmul"; });
   for (Layer& layer : layers_) {

@@ -33,9 +33,7 @@ class CallFilter {
 
 CallFilter::CallFilter(const TraceModel& model, const TableOptions& options) {
   const std::vector<std::string>& wanted = options.functions;
-  const auto has = [&](const std::string& name) {
-    return std::find(wanted.begin(), wanted.end(), name) != wanted.end();
-  };
+  const auto has = [&](const std::string& name) { return absl::c_linear_search(wanted, name); };
   for (const Op& op : model.ops) takes_.push_back(wanted.empty() || has(op.function) || has(KindLabel(op)));
 }
 
@@ -56,31 +54,28 @@ struct CallersSums : CallersKey {
 
 TypedColumns<CallersSums> CallersColumns(int64_t thread_ns) {
   return {
-      {As(Role::kKey, TextColumn("kind", "What was computed, as in the table ops.")), &CallersSums::kind},
-      {As(Role::kShape, Detail(TextColumn("problem", "Its size, as the library states it."))), &CallersSums::problem},
-      {As(Role::kKey, TextColumn("asked_by",
-                                 "The framework's function above the call (at::native::addmm_out_cpu, ...Op::Compute, "
-                                 "ConvolutionLayer<float>::Forward_cpu); without native stacks the framework's op, "
-                                 "else the innermost Python function. [libfoo.so]: a function without a name.")),
+      {As(Role::kKey, TextColumn("kind")), "What was computed, as in the table ops.", &CallersSums::kind},
+      {As(Role::kShape, Detail(TextColumn("problem"))), "Its size, as the library states it.", &CallersSums::problem},
+      {As(Role::kKey, TextColumn("asked_by")),
+       "The framework's function above the call (at::native::addmm_out_cpu, ...Op::Compute, "
+       "ConvolutionLayer<float>::Forward_cpu); without native stacks the framework's op, else the innermost Python "
+       "function. [libfoo.so]: a function without a name.",
        Known(&CallersSums::asked_by)},
-      {As(Role::kKey,
-          TextColumn("line",
-                     "Innermost line, or function, of the program itself; of backward work that of its layer.")),
+      {As(Role::kKey, TextColumn("line")),
+       "Innermost line, or function, of the program itself; of backward work that of its layer.",
        Known(&CallersSums::line)},
       {CallsColumn("Calls, without those inside another call of the same kind."), &CallersSums::calls},
-      {PercentColumn("time_percent", Better::kLower, "Self time as a part of the thread time of all recorded calls."),
+      {PercentColumn("time_percent", Better::kLower), "Self time as a part of the thread time of all recorded calls.",
        [thread_ns](const CallersSums& sums) { return Percent(sums.self_ns, thread_ns); }},
-      {As(Role::kName, TextColumn("layer", "The layer that it is computed for.")), Known(&CallersSums::layer)},
-      {As(Role::kKey, TextColumn("direction", "Forward or backward, of the layer's work.")),
+      {As(Role::kName, TextColumn("layer")), "The layer that it is computed for.", Known(&CallersSums::layer)},
+      {As(Role::kKey, TextColumn("direction")), "Forward or backward, of the layer's work.",
        Known(&CallersSums::direction)},
-      {As(Role::kWeight,
-          Detail(TimeColumn("self_time",
-                            "Thread time without calls inside of other kinds, which have rows of their own."))),
-       &CallersSums::self_ns},
-      {As(Role::kKey, Detail(TextColumn("model", "The network, if there are several."))), Known(&CallersSums::model)},
+      {As(Role::kWeight, Detail(TimeColumn("self_time"))),
+       "Thread time without calls inside of other kinds, which have rows of their own.", &CallersSums::self_ns},
+      {As(Role::kKey, Detail(TextColumn("model"))), "The network, if there are several.", Known(&CallersSums::model)},
       {Detail(TotalTimeColumn()), &CallersSums::total_ns},
       {Detail(MeanTimeColumn()), [](const CallersSums& sums) { return Mean(sums.total_ns, sums.calls); }},
-      {Detail(TextColumn("functions", "Functions or logs through which the calls were seen.")),
+      {Detail(TextColumn("functions")), "Functions or logs through which the calls were seen.",
        &CallersSums::functions},
   };
 }
@@ -202,17 +197,16 @@ struct StacksSums : StacksKey {
 
 TypedColumns<StacksSums> StacksColumns(int64_t thread_ns) {
   return {
-      {As(Role::kKey, TextColumn("kind", "What was computed, as in the table ops.")), &StacksSums::kind},
+      {As(Role::kKey, TextColumn("kind")), "What was computed, as in the table ops.", &StacksSums::kind},
       {CallsColumn("Calls, without those inside another call of the same kind."), &StacksSums::calls},
-      {As(Role::kWeight, TimeColumn("self_time", "Thread time without calls inside of other kinds.")),
+      {As(Role::kWeight, TimeColumn("self_time")), "Thread time without calls inside of other kinds.",
        &StacksSums::self_ns},
-      {PercentColumn("time_percent", Better::kLower, "Self time as a part of the thread time of all recorded calls."),
+      {PercentColumn("time_percent", Better::kLower), "Self time as a part of the thread time of all recorded calls.",
        [thread_ns](const StacksSums& sums) { return Percent(sums.self_ns, thread_ns); }},
       {Detail(TotalTimeColumn()), &StacksSums::total_ns},
-      {As(Role::kKey,
-          Detail(TextColumn("stack", "The called function, then its callers outwards, with lines where known."))),
-       &StacksSums::stack},
-      {TextColumn("path", "The same without the inside of math libraries, dispatchers and the start of threads."),
+      {As(Role::kKey, Detail(TextColumn("stack"))),
+       "The called function, then its callers outwards, with lines where known.", &StacksSums::stack},
+      {TextColumn("path"), "The same without the inside of math libraries, dispatchers and the start of threads.",
        &StacksSums::path},
   };
 }
@@ -250,22 +244,21 @@ TypedColumns<StepStacks::value_type> StepStacksColumns(const StepStacks& stacks)
   for (const auto& stack : stacks) (stack.first.kind == kGpuKind ? gpu_ns : host_ns) += TimeIn(stack.second);
   using Row = StepStacks::value_type;
   return {
-      {As(Role::kKey,
-          TextColumn("kind",
-                     "library, framework, waiting …, as in the table accounting; gpu: what GPUs did meanwhile.")),
+      {As(Role::kKey, TextColumn("kind")),
+       "library, framework, waiting …, as in the table accounting; gpu: what GPUs did meanwhile.",
        [](const Row& row) { return Cell(row.first.kind); }},
       {CallsColumn("Library calls that began in the steps."),
        [](const Row& row) { return Cell(row.second[static_cast<size_t>(Weight::kCalls)]); }},
-      {As(Role::kWeight, TimeColumn("time", "Wall share in all steady steps.")),
+      {As(Role::kWeight, TimeColumn("time")), "Wall share in all steady steps.",
        [](const Row& row) { return Cell(TimeIn(row.second)); }},
-      {PercentColumn("time_percent", Better::kLower,
-                     "The same as a part of the steps' duration, or of the GPUs' time in them."),
+      {PercentColumn("time_percent", Better::kLower),
+       "The same as a part of the steps' duration, or of the GPUs' time in them.",
        [host_ns, gpu_ns](const Row& row) {
          return Percent(TimeIn(row.second), row.first.kind == kGpuKind ? gpu_ns : host_ns);
        }},
-      {As(Role::kKey, Detail(TextColumn("stack", "The activity, then its callers outwards, with lines where known."))),
+      {As(Role::kKey, Detail(TextColumn("stack"))), "The activity, then its callers outwards, with lines where known.",
        [](const Row& row) { return Cell(row.first.stack); }},
-      {TextColumn("path", "The innermost frames and the outermost."),
+      {TextColumn("path"), "The innermost frames and the outermost.",
        [](const Row& row) { return Cell(row.first.path); }},
   };
 }
@@ -274,11 +267,10 @@ Table StepStacksTable(const TraceModel& model, const TableOptions& options) {
   const StepStacks stacks = StacksOf(BuildProfile(model, *options.analysis, {.with_kinds = false}));
   std::vector<const StepStacks::value_type*> order;
   for (const auto& stack : stacks) order.push_back(&stack);
-  std::stable_sort(order.begin(), order.end(),
-                   [](const auto* a, const auto* b) { return TimeIn(a->second) > TimeIn(b->second); });
+  absl::c_stable_sort(order, [](const auto* a, const auto* b) { return TimeIn(a->second) > TimeIn(b->second); });
   Table table = NewTable("stacks", kStepStacksTitle, StepStacksColumns(stacks), order);
-  const bool has_steps = std::any_of(options.analysis->steps().begin(), options.analysis->steps().end(),
-                                     [](const StepTrack& track) { return !track.steps.empty(); });
+  const bool has_steps =
+      absl::c_any_of(options.analysis->steps(), [](const StepTrack& track) { return !track.steps.empty(); });
   if (!has_steps) table.notes.emplace_back("No repeating step was found: the time is that of the whole run.");
   if (model.python_stacks.empty() && model.calls.native_stack.empty()) {
     table.notes.emplace_back(kNoStacks);

@@ -58,7 +58,7 @@ void AddPlanSearch(const TraceModel& model, const PlanSearch& search, ProblemMap
     const Op& op = model.ops[candidate.op];
     CandidateTotals& totals = Find(candidates, ChosenLabel(op), op.math_mode, i);
     totals.searches += counted.insert(&totals).second ? 1 : 0;
-    totals.trials += static_cast<int64_t>(candidate.calls.size());
+    totals.trials += std::ssize(candidate.calls);
     totals.taken += search.winner == i ? 1 : 0;
     totals.workspace_bytes = op.workspace_bytes;
     totals.notes = op.notes;
@@ -99,36 +99,35 @@ void AddAlgorithmSearch(const TraceModel& model, const AlgorithmSearch& search, 
 
 TypedColumns<CandidateRow> CandidatesColumns() {
   return {
-      {TextColumn("kind", "The problem to be computed."), [](const CandidateRow& row) { return row.problem.kind; }},
-      {TextColumn("direction", "Forward or backward."),
+      {TextColumn("kind"), "The problem to be computed.", [](const CandidateRow& row) { return row.problem.kind; }},
+      {TextColumn("direction"), "Forward or backward.",
        [](const CandidateRow& row) { return std::string(DirectionName(row.problem.direction)); }},
-      {TextColumn("problem", "Its size."), [](const CandidateRow& row) { return row.problem.problem; }},
-      {TextColumn("candidate", "The algorithm, or the engine with its knobs."),
+      {TextColumn("problem"), "Its size.", [](const CandidateRow& row) { return row.problem.problem; }},
+      {TextColumn("candidate"), "The algorithm, or the engine with its knobs.",
        [](const CandidateRow& row) { return row.name; }},
-      {TimeColumn("time", "The shortest of its times; see timed_by."),
+      {TimeColumn("time"), "The shortest of its times; see timed_by.",
        [](const CandidateRow& row) { return row.totals.best_ns; }},
-      {NumberColumn("taken", "Searches after which it was the one executed next for this problem."),
+      {NumberColumn("taken"), "Searches after which it was the one executed next for this problem.",
        [](const CandidateRow& row) { return row.totals.taken; }},
-      {IntegerColumn("workspace", "bytes", Better::kLower, "Memory that it needs."),
+      {IntegerColumn("workspace", "bytes", Better::kLower), "Memory that it needs.",
        [](const CandidateRow& row) { return row.totals.workspace_bytes; }},
-      {Detail(TextColumn("source",
-                         "measured: cudnnFind; heuristics: cudnnGet; autotuning: plans of the graph API executed one "
-                         "after another.")),
+      {Detail(TextColumn("source")),
+       "measured: cudnnFind; heuristics: cudnnGet; autotuning: plans of the graph API executed one after another.",
        [](const CandidateRow& row) { return row.problem.source; }},
-      {Detail(TextColumn("timed_by",
-                         "library: as it measured or estimated it; events: the time between events that the program "
-                         "asked for; host: from the call to the end of waiting for it, the launch included.")),
+      {Detail(TextColumn("timed_by")),
+       "library: as it measured or estimated it; events: the time between events that the program asked for; host: "
+       "from the call to the end of waiting for it, the launch included.",
        [](const CandidateRow& row) { return row.totals.timed_by; }},
-      {Detail(IntegerColumn("searches", "", Better::kLower, "Searches that named it.")),
+      {Detail(IntegerColumn("searches", "", Better::kLower)), "Searches that named it.",
        [](const CandidateRow& row) { return row.totals.searches; }},
-      {Detail(IntegerColumn("trials", "", Better::kLower,
-                            "Executions to measure it (with cudnnFind: at least one per search).")),
+      {Detail(IntegerColumn("trials", "", Better::kLower)),
+       "Executions to measure it (with cudnnFind: at least one per search).",
        [](const CandidateRow& row) { return row.totals.trials; }},
-      {Detail(NumberColumn("status", "0: it can be used; else the library's error for it.")),
+      {Detail(NumberColumn("status")), "0: it can be used; else the library's error for it.",
        [](const CandidateRow& row) { return row.totals.status; }},
-      {Detail(TextColumn("math_mode", "As the library names it.")),
+      {Detail(TextColumn("math_mode")), "As the library names it.",
        [](const CandidateRow& row) { return row.totals.math_mode; }},
-      {Detail(TextColumn("notes", "The library's notes on the engine.")),
+      {Detail(TextColumn("notes")), "The library's notes on the engine.",
        [](const CandidateRow& row) { return std::set<std::string>(row.totals.notes.begin(), row.totals.notes.end()); }},
   };
 }
@@ -144,7 +143,7 @@ absl::StatusOr<Table> CandidatesTable(const TraceModel& model, const TableOption
   for (const auto& [problem, candidates] : problems) {
     std::vector<const CandidateMap::value_type*> order;
     for (const auto& candidate : candidates) order.push_back(&candidate);
-    std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    absl::c_stable_sort(order, [](const auto* a, const auto* b) {
       return std::make_pair(a->second.status != 0, a->second.best_ns.value_or(INT64_MAX)) <
              std::make_pair(b->second.status != 0, b->second.best_ns.value_or(INT64_MAX));
     });

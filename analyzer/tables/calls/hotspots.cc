@@ -47,22 +47,22 @@ TypedColumns<HotspotSums> HotspotsColumns(HotspotsBy by, int64_t all_ns) {
       {As(Role::kKey, TextColumn(kColumnNames[static_cast<size_t>(by)], kExplanations[static_cast<size_t>(by)])),
        &HotspotSums::what}};
   if (by == HotspotsBy::kFunction || by == HotspotsBy::kLine) {
-    columns.Add({As(Role::kKey, TextColumn("library", "File of the code; Python for Python code.")),
+    columns.Add({As(Role::kKey, TextColumn("library")), "File of the code; Python for Python code.",
                  Known(&HotspotSums::library)});
   }
   columns.Add(
-      {As(Role::kWeight, TimeColumn("self_time", "CPU time in it, without what it called.")), &HotspotSums::self_ns});
-  columns.Add({PercentColumn("self_percent", Better::kLower, "The same as a part of all samples' CPU time."),
+      {As(Role::kWeight, TimeColumn("self_time")), "CPU time in it, without what it called.", &HotspotSums::self_ns});
+  columns.Add({PercentColumn("self_percent", Better::kLower), "The same as a part of all samples' CPU time.",
                percent(&HotspotSums::self_ns)});
-  columns.Add({IntegerColumn("in_calls", "ns", Better::kNeither,
-                             "Of the self time, that inside recorded library calls, which the other tables measure."),
+  columns.Add({IntegerColumn("in_calls", "ns", Better::kNeither),
+               "Of the self time, that inside recorded library calls, which the other tables measure.",
                &HotspotSums::in_calls_ns});
   if (by != HotspotsBy::kLayer) {
-    columns.Add({TimeColumn("total_time", "CPU time in it and in what it called."), &HotspotSums::total_ns});
-    columns.Add({PercentColumn("total_percent", Better::kLower, "The same as a part of all samples' CPU time."),
+    columns.Add({TimeColumn("total_time"), "CPU time in it and in what it called.", &HotspotSums::total_ns});
+    columns.Add({PercentColumn("total_percent", Better::kLower), "The same as a part of all samples' CPU time.",
                  percent(&HotspotSums::total_ns)});
   }
-  columns.Add({Detail(NumberColumn("samples", "Samples behind the self time.")), &HotspotSums::samples});
+  columns.Add({Detail(NumberColumn("samples")), "Samples behind the self time.", &HotspotSums::samples});
   return columns;
 }
 
@@ -98,7 +98,7 @@ class Hotspots {
     ++self.samples;
     self.self_ns += cpu_ns;
     if (is_in_call) self.in_calls_ns += cpu_ns;
-    std::sort(keys.begin(), keys.end());  // a function that calls itself counts once
+    absl::c_sort(keys);  // a function that calls itself counts once
     keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
     for (const HotspotKey& key : keys) GroupOf(key, groups_).total_ns += cpu_ns;
   }

@@ -39,11 +39,8 @@ using MoveMap = std::map<MoveRow, MoveTotals>;
 
 // "convolution forward (12), not known (3)", most calls first.
 std::string CausesLabel(const std::map<std::string, int64_t>& causes) {
-  std::vector<std::pair<int64_t, std::string>> order;
-  for (const auto& [cause, calls] : causes) order.emplace_back(-calls, cause);
-  std::sort(order.begin(), order.end());
-  return absl::StrJoin(order, ", ", [](std::string* out, const auto& entry) {
-    absl::StrAppend(out, entry.second, " (", -entry.first, ")");
+  return absl::StrJoin(LargestFirst(causes), ", ", [](std::string* out, const auto& entry) {
+    absl::StrAppend(out, entry.first, " (", entry.second, ")");
   });
 }
 
@@ -52,50 +49,46 @@ TypedColumns<MoveTotals> LayoutColumns(int64_t wall_ns) {
   absl::StrAppend(&wall_share.column.explanation,
                   " Rows of one conversion between different ops divide it by their total times.");
   return {
-      {As(Role::kShape, TextColumn("dims", "Of the tensor moved; not known of kernels, which do not state them.")),
+      {As(Role::kShape, TextColumn("dims")), "Of the tensor moved; not known of kernels, which do not state them.",
        Known(&MoveTotals::dims)},
-      {As(Role::kKey, TextColumn("from", "Memory format before.")), &MoveTotals::from},
-      {As(Role::kKey, TextColumn("to", "Memory format after.")), &MoveTotals::to},
-      {As(Role::kKey,
-          TextColumn("written_by",
-                     "The op that left the tensor in the format before, with its layer. On a CPU the library call "
-                     "before this one, if a result of it has these dims and this format; of a round trip the one "
-                     "before its first half. On a GPU the call that wrote this address. Not known: for example the "
-                     "program's weights, or the result of an operator that calls no library.")),
+      {As(Role::kKey, TextColumn("from")), "Memory format before.", &MoveTotals::from},
+      {As(Role::kKey, TextColumn("to")), "Memory format after.", &MoveTotals::to},
+      {As(Role::kKey, TextColumn("written_by")),
+       "The op that left the tensor in the format before, with its layer. On a CPU the library call before this one, "
+       "if a result of it has these dims and this format; of a round trip the one before its first half. On a GPU the "
+       "call that wrote this address. Not known: for example the program's weights, or the result of an operator that "
+       "calls no library.",
        Known(&MoveTotals::written_by)},
-      {As(Role::kKey, TextColumn("read_by",
-                                 "The op that reads the tensor in the format after: the next library call, if it takes "
-                                 "such a tensor; of a round trip the one after its second half. On a GPU the call that "
-                                 "reads this address, or that begins with this kernel.")),
+      {As(Role::kKey, TextColumn("read_by")),
+       "The op that reads the tensor in the format after: the next library call, if it takes such a tensor; of a round "
+       "trip the one after its second half. On a GPU the call that reads this address, or that begins with this "
+       "kernel.",
        Known(&MoveTotals::read_by)},
       OpTotalTime(),
       {CallsColumn("Reorders, transforms, transposes; launches of conversion kernels."), &MoveTotals::calls},
-      {TextColumn("caused_by",
-                  "On a GPU: the ops that these calls are charged to, with the number of calls: the library call "
-                  "around it, else the next one that reads what was written."),
+      {TextColumn("caused_by"),
+       "On a GPU: the ops that these calls are charged to, with the number of calls: the library call around it, else "
+       "the next one that reads what was written.",
        [](const MoveTotals& totals) { return CausesLabel(totals.causes); }},
       OpWallPercent(wall_ns),
-      {As(Role::kKey,
-          TextColumn("tensor",
-                     "weights, bias or activations (gradients too): what ops of this run have such a tensor.")),
+      {As(Role::kKey, TextColumn("tensor")),
+       "weights, bias or activations (gradients too): what ops of this run have such a tensor.",
        [](const MoveTotals& move) { return TensorClassText(move.tensor); }},
-      {As(Role::kAmount,
-          IntegerColumn(
-              "round_trip_calls", "", Better::kLower,
-              "Of these calls, those that are one half of a round trip: converted and back between two ops.")),
+      {As(Role::kAmount, IntegerColumn("round_trip_calls", "", Better::kLower)),
+       "Of these calls, those that are one half of a round trip: converted and back between two ops.",
        &MoveTotals::round_trip_calls},
-      {TimeColumn("round_trip_time", "Total time of those."), &MoveTotals::round_trip_ns},
-      {IntegerColumn("bytes", "bytes", Better::kLower, "Read and written by one call."), &MoveTotals::bytes},
-      {RealColumn("throughput", "GB/s", Better::kHigher, "Bytes of all calls over their total time."),
+      {TimeColumn("round_trip_time"), "Total time of those.", &MoveTotals::round_trip_ns},
+      {IntegerColumn("bytes", "bytes", Better::kLower), "Read and written by one call.", &MoveTotals::bytes},
+      {RealColumn("throughput", "GB/s", Better::kHigher), "Bytes of all calls over their total time.",
        [](const MoveTotals& totals) {
          return totals.has_rate ? Rate(totals.bytes, totals.calls, totals.total_ns) : Cell();
        }},
       OpMeanTime(),
       wall_share,
-      {TextColumn("change", "format, type, both, or copy where neither changes."), &MoveTotals::change},
-      {As(Role::kKey, TextColumn("from_type", "Data type before.")), &MoveTotals::from_type},
-      {As(Role::kKey, TextColumn("to_type", "Data type after.")), &MoveTotals::to_type},
-      {As(Role::kChoice, TextColumn("implementations", "Kernels that the library chose.")),
+      {TextColumn("change"), "format, type, both, or copy where neither changes.", &MoveTotals::change},
+      {As(Role::kKey, TextColumn("from_type")), "Data type before.", &MoveTotals::from_type},
+      {As(Role::kKey, TextColumn("to_type")), "Data type after.", &MoveTotals::to_type},
+      {As(Role::kChoice, TextColumn("implementations")), "Kernels that the library chose.",
        &MoveTotals::implementations},
   };
 }

@@ -98,85 +98,80 @@ class Finder {
   const Op& OpOf(CallIndex call) const { return model_.ops[model_.calls.op[call]]; }
   bool IsMove(CallIndex call) const { return is_move_[model_.calls.op[call]]; }
 
-  void FindNeighbours();
-  void FindByAddresses();
-  void FindAroundKernels();
+  void FindNeighbours() {
+    const StepClock clock(model_);
+    ThreadIndex thread = kNone;
+    size_t step = 0;
+    CallIndex before = kNone;
+    std::vector<CallIndex> open;  // moves since `before`
+    for (CallIndex call = 0; call < model_.calls.size(); ++call) {
+      const Op& op = OpOf(call);
+      if (op.on_gpu || op.is_creation || op.is_trial) continue;
+      const ThreadIndex now = model_.calls.thread[call];
+      const size_t step_now = clock.At(now, model_.calls.start_ns[call]);
+      if (now != thread || step_now != step) {
+        before = kNone;
+        open.clear();
+      }
+      thread = now;
+      step = step_now;
+      if (IsMove(call)) {
+        if (before != kNone && Uses(before, Use::kWrites, call, "src")) ends_[call].written_by = before;
+        open.push_back(call);
+        continue;
+      }
+      for (CallIndex move : open) {
+        if (Uses(call, Use::kReads, move, "dst")) ends_[move].read_by = call;
+      }
+      open.clear();
+      before = call;
+    }
+  }
+
+  void FindByAddresses() {
+    for (const AddressLink& link : FindAddressLinks(model_, is_move_)) {
+      if (IsMove(link.writer)) ends_[link.writer].read_by = link.reader;
+      if (IsMove(link.reader)) ends_[link.reader].written_by = link.writer;
+    }
+  }
+
+  void FindAroundKernels() {
+    std::vector<std::pair<CallIndex, CallIndex>> inside;  // move, call around it
+    absl::flat_hash_map<CallIndex, CallIndex> last;       // by call around moves: its last kernel that is none
+    for (CallIndex call = 0; call < model_.calls.size(); ++call) {
+      if (!IsMove(call) || !OpOf(call).on_gpu) continue;
+      const CallIndex around = EnclosingLibraryOp(model_, call);
+      if (around == kNone || IsMove(around)) continue;
+      inside.emplace_back(call, around);
+      last[around] = 0;
+    }
+    if (inside.empty()) return;
+    for (CallIndex call = 0; call < model_.calls.size(); ++call) {
+      if (IsMove(call) || !OpOf(call).launch()) continue;
+      for (CallIndex at = EnclosingLibraryOp(model_, call); at != kNone; at = EnclosingLibraryOp(model_, at)) {
+        if (const auto it = last.find(at); it != last.end()) it->second = call;
+      }
+    }
+    for (const auto& [call, around] : inside) {
+      (last[around] > call ? ends_[call].read_by : ends_[call].written_by) = around;
+    }
+  }
+
   // The call has a tensor like that in the role `moved_role` of the move, and uses it so.
-  bool Uses(CallIndex call, Use use, CallIndex move, const char* moved_role) const;
+  bool Uses(CallIndex call, Use use, CallIndex move, const char* moved_role) const {
+    const Op& op = OpOf(call);
+    for (const Tensor& moved : OpOf(move).tensors) {
+      if (moved.role != moved_role || moved.dims.empty()) continue;
+      return absl::c_any_of(op.tensors,
+                            [&](const Tensor& tensor) { return IsSame(tensor, moved) && Does(use, op, tensor.role); });
+    }
+    return false;
+  }
 
   const TraceModel& model_;
   const std::vector<bool>& is_move_;
   absl::flat_hash_map<CallIndex, MoveEnds> ends_;
 };
-
-bool Finder::Uses(CallIndex call, Use use, CallIndex move, const char* moved_role) const {
-  const Op& op = OpOf(call);
-  for (const Tensor& moved : OpOf(move).tensors) {
-    if (moved.role != moved_role || moved.dims.empty()) continue;
-    return std::any_of(op.tensors.begin(), op.tensors.end(),
-                       [&](const Tensor& tensor) { return IsSame(tensor, moved) && Does(use, op, tensor.role); });
-  }
-  return false;
-}
-
-void Finder::FindNeighbours() {
-  const StepClock clock(model_);
-  ThreadIndex thread = kNone;
-  size_t step = 0;
-  CallIndex before = kNone;
-  std::vector<CallIndex> open;  // moves since `before`
-  for (CallIndex call = 0; call < model_.calls.size(); ++call) {
-    const Op& op = OpOf(call);
-    if (op.on_gpu || op.is_creation || op.is_trial) continue;
-    const ThreadIndex now = model_.calls.thread[call];
-    const size_t step_now = clock.At(now, model_.calls.start_ns[call]);
-    if (now != thread || step_now != step) {
-      before = kNone;
-      open.clear();
-    }
-    thread = now;
-    step = step_now;
-    if (IsMove(call)) {
-      if (before != kNone && Uses(before, Use::kWrites, call, "src")) ends_[call].written_by = before;
-      open.push_back(call);
-      continue;
-    }
-    for (CallIndex move : open) {
-      if (Uses(call, Use::kReads, move, "dst")) ends_[move].read_by = call;
-    }
-    open.clear();
-    before = call;
-  }
-}
-
-void Finder::FindByAddresses() {
-  for (const AddressLink& link : FindAddressLinks(model_, is_move_)) {
-    if (IsMove(link.writer)) ends_[link.writer].read_by = link.reader;
-    if (IsMove(link.reader)) ends_[link.reader].written_by = link.writer;
-  }
-}
-
-void Finder::FindAroundKernels() {
-  std::vector<std::pair<CallIndex, CallIndex>> inside;  // move, call around it
-  absl::flat_hash_map<CallIndex, CallIndex> last;       // by call around moves: its last kernel that is none
-  for (CallIndex call = 0; call < model_.calls.size(); ++call) {
-    if (!IsMove(call) || !OpOf(call).on_gpu) continue;
-    const CallIndex around = EnclosingLibraryOp(model_, call);
-    if (around == kNone || IsMove(around)) continue;
-    inside.emplace_back(call, around);
-    last[around] = 0;
-  }
-  if (inside.empty()) return;
-  for (CallIndex call = 0; call < model_.calls.size(); ++call) {
-    if (IsMove(call) || !OpOf(call).launch()) continue;
-    for (CallIndex at = EnclosingLibraryOp(model_, call); at != kNone; at = EnclosingLibraryOp(model_, at)) {
-      if (const auto it = last.find(at); it != last.end()) it->second = call;
-    }
-  }
-  for (const auto& [call, around] : inside) {
-    (last[around] > call ? ends_[call].read_by : ends_[call].written_by) = around;
-  }
-}
 
 // dims, format and type before, format and type after.
 using Move = std::tuple<std::vector<int64_t>, std::string, std::string, std::string, std::string>;
@@ -191,7 +186,7 @@ const Tensor* TensorOf(const Op& op, const char* role) {
 }
 
 bool HasTensor(const Op& op, const std::vector<int64_t>& dims, const std::string& format) {
-  return std::any_of(op.tensors.begin(), op.tensors.end(), [&](const Tensor& tensor) {
+  return absl::c_any_of(op.tensors, [&](const Tensor& tensor) {
     return tensor.defined && tensor.dims == dims && tensor.format == format;
   });
 }
@@ -343,14 +338,13 @@ class Matcher {
 
 absl::flat_hash_map<CallIndex, MoveEnds> FindMoveEnds(const TraceModel& model, const std::vector<bool>& is_move,
                                                       absl::Span<const RoundTrip> trips) {
-  if (std::none_of(is_move.begin(), is_move.end(), [](bool is) { return is; })) return {};
+  if (absl::c_none_of(is_move, [](bool is) { return is; })) return {};
   return Finder(model, is_move).Find(trips);
 }
 
 std::vector<RoundTrip> FindRoundTrips(const TraceModel& model) {
   MoveNumbers moves = NumberMoves(model.ops);
-  const bool any = std::any_of(moves.undoing.begin(), moves.undoing.end(),
-                               [](int number) { return number != MoveNumbers::kNoMove; });
+  const bool any = absl::c_any_of(moves.undoing, [](int number) { return number != MoveNumbers::kNoMove; });
   if (!any) return {};
   return Matcher(model, std::move(moves)).Run();
 }

@@ -49,16 +49,13 @@ struct RowSums : OpGroup {
 
 TypedColumns<RowSums> OpsColumns(int64_t wall_ns) {
   return {
-      {As(Role::kKey,
-          TextColumn(
-              "kind",
-              "What was computed; create: the library prepared a primitive for it; search: it was asked for an "
-              "algorithm; trial: an algorithm was only tried; capture: the call was recorded into a CUDA graph.")),
+      {As(Role::kKey, TextColumn("kind")),
+       "What was computed; create: the library prepared a primitive for it; search: it was asked for an algorithm; "
+       "trial: an algorithm was only tried; capture: the call was recorded into a CUDA graph.",
        [](const RowSums& row) { return KindLabel(*row.op); }},
-      {As(Role::kKey,
-          TextColumn("direction", "Forward or backward, where the library says so, or the layers of all these calls.")),
-       &RowSums::direction},
-      {As(Role::kShape, TextColumn("problem", "Its size, as the library states it.")),
+      {As(Role::kKey, TextColumn("direction")),
+       "Forward or backward, where the library says so, or the layers of all these calls.", &RowSums::direction},
+      {As(Role::kShape, TextColumn("problem")), "Its size, as the library states it.",
        [](const RowSums& row) { return ProblemLabel(*row.op); }},
       {CallsColumn("Calls, without those inside another call of the same kind."), &RowSums::calls},
       OpWallShare(),
@@ -69,20 +66,19 @@ TypedColumns<RowSums> OpsColumns(int64_t wall_ns) {
        [](const RowSums& row) {
          return row.flops_ns > 0 ? Cell(row.total_flops / static_cast<double>(row.flops_ns)) : Cell();
        }},
-      {As(Role::kChoice,
-          Detail(TextColumn("types", "Data types of source, weights and destination; one where all are equal."))),
+      {As(Role::kChoice, Detail(TextColumn("types"))),
+       "Data types of source, weights and destination; one where all are equal.",
        [](const RowSums& row) { return row.op->types; }},
-      {Detail(TimeColumn("self_time", "Total time without calls inside of other kinds.")), &RowSums::self_ns},
-      {Detail(TimeColumn("min_time", "Shortest call.")), &RowSums::min_ns},
-      {Detail(TimeColumn("max_time", "Longest call.")), &RowSums::max_ns},
+      {Detail(TimeColumn("self_time")), "Total time without calls inside of other kinds.", &RowSums::self_ns},
+      {Detail(TimeColumn("min_time")), "Shortest call.", &RowSums::min_ns},
+      {Detail(TimeColumn("max_time")), "Longest call.", &RowSums::max_ns},
       Detail(OpFlops()),
-      {Detail(NumberColumn("nested_calls", "Calls inside another call of the same kind: the same work seen again.")),
+      {Detail(NumberColumn("nested_calls")), "Calls inside another call of the same kind: the same work seen again.",
        &RowSums::nested_calls},
       Detail(OpFunctions()),
-      {As(Role::kChoice, Detail(TextColumn("families", "Libraries."))), &RowSums::families},
-      {As(Role::kChoice,
-          Detail(TextColumn("implementations", "Kernels that the library chose; see the table algorithms."))),
-       &RowSums::implementations},
+      {As(Role::kChoice, Detail(TextColumn("families"))), "Libraries.", &RowSums::families},
+      {As(Role::kChoice, Detail(TextColumn("implementations"))),
+       "Kernels that the library chose; see the table algorithms.", &RowSums::implementations},
   };
 }
 

@@ -25,7 +25,7 @@ bool MeetsTheSamePlaces(const std::vector<double>& places, double computing) {
   std::array<double, kParts> counts = {};
   for (const double place : places) ++counts[std::min(static_cast<size_t>(place * kParts), kParts - 1)];
   const double expected = static_cast<double>(places.size()) / kParts;
-  const double most = *std::max_element(counts.begin(), counts.end());
+  const double most = *absl::c_max_element(counts);
   return most > 2 * expected && most > expected + kDeviations * std::sqrt(expected);
 }
 
@@ -44,15 +44,14 @@ std::vector<std::string> TickNotes(const TraceModel& model, const std::vector<St
                               static_cast<double>(step.end_ns - step.start_ns));
       thread.cpu_ns += model.samples.cpu_ns[i];
     }
-    const auto most = std::max_element(met.begin(), met.end(),
-                                       [](const auto& a, const auto& b) { return a.second.cpu_ns < b.second.cpu_ns; });
+    const auto most =
+        absl::c_max_element(met, [](const auto& a, const auto& b) { return a.second.cpu_ns < b.second.cpu_ns; });
     const int64_t steps_ns = DurationOf(group.steady);
     if (most == met.end() || steps_ns <= 0) continue;
     const double computing = static_cast<double>(most->second.cpu_ns) / static_cast<double>(steps_ns);
     if (!MeetsTheSamePlaces(most->second.places, computing)) continue;
-    notes.push_back(absl::StrCat("Samples met the ",
-                                 SteadySteps(static_cast<int64_t>(group.steady.size()), group.kind, group.sort), " of ",
-                                 HumanTime(steps_ns / static_cast<int64_t>(group.steady.size())),
+    notes.push_back(absl::StrCat("Samples met the ", SteadySteps(std::ssize(group.steady), group.kind, group.sort),
+                                 " of ", HumanTime(steps_ns / std::ssize(group.steady)),
                                  " at the same places again and again: their period fits that of the kernel's ticks. "
                                  "What part of such a step a function has is not known by them; another length of the "
                                  "step (another batch size) tells it, or perf record -e cpu-clock."));

@@ -38,7 +38,7 @@ struct Cost : TuningKey {
 
 // The part of the run's time in which any of these went on, in whatever thread.
 double PercentOfRun(std::vector<Span> spans, int64_t unplaced_ns, int64_t wall_ns) {
-  std::sort(spans.begin(), spans.end());
+  absl::c_sort(spans);
   int64_t covered_ns = unplaced_ns, last_ns = std::numeric_limits<int64_t>::min();
   for (const auto& [start_ns, end_ns] : spans) {
     covered_ns += std::max<int64_t>(end_ns - std::max(start_ns, last_ns), 0);
@@ -50,7 +50,6 @@ double PercentOfRun(std::vector<Span> spans, int64_t unplaced_ns, int64_t wall_n
 using CostMap = std::map<TuningKey, Cost>;
 
 bool IsLtHeuristics(const Op& op) { return op.gemm() && op.gemm()->kind == GemmKind::kHeuristic; }
-
 bool IsCompilation(const Op& op) { return op.family == "nvrtc" && absl::StrContains(op.function, "CompileProgram"); }
 
 // Empty: none of these.
@@ -64,7 +63,7 @@ std::string ActivityOf(const Op& op) {
 
 int64_t CandidatesOf(const Op& op) {
   if (IsLtHeuristics(op)) return op.gemm()->heuristic_results;
-  return static_cast<int64_t>(op.candidates.size());
+  return std::ssize(op.candidates);
 }
 
 // Searches, heuristics, compilation and creation of primitives, which are separate calls.
@@ -87,7 +86,7 @@ void AddCalls(const TraceModel& model, const RunTotals& totals, CostMap& costs) 
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     Cost* const cost = cost_of[model.calls.op[call]];
     if (cost == nullptr || same_work.IsNested(call)) continue;
-    cost->spans.emplace_back(model.calls.start_ns[call], model.calls.start_ns[call] + model.calls.duration_ns[call]);
+    cost->spans.emplace_back(model.calls.start_ns[call], model.calls.EndOf(call));
   }
   for (const AggregateRow& row : model.aggregates) {
     if (cost_of[row.op] != nullptr) cost_of[row.op]->unplaced_ns += row.sum_ns - row.nested_sum_ns;
@@ -116,9 +115,9 @@ void AddAutotuning(const TraceModel& model, const std::vector<PlanSearch>& searc
     ++cost.count;
     cost.total_ns += search.end_ns - search.start_ns;
     cost.spans.emplace_back(search.start_ns, search.end_ns);
-    cost.candidates = std::max(cost.candidates, static_cast<int64_t>(search.candidates.size()));
+    cost.candidates = std::max(cost.candidates, std::ssize(search.candidates));
     for (const PlanCandidate& candidate : search.candidates) {
-      cost.trials += static_cast<int64_t>(candidate.calls.size());
+      cost.trials += std::ssize(candidate.calls);
       cost.functions.insert(model.ops[candidate.op].function);
     }
     if (!search.winner) continue;
@@ -155,35 +154,33 @@ void AddPlanBuilding(const TraceModel& model, CostMap& costs) {
 
 TypedColumns<Cost> TuningColumns(int64_t wall_ns) {
   return {
-      {TextColumn("activity",
-                  "measuring: the library ran the algorithms (cudnnFind); heuristics: it was asked for some; "
-                  "autotuning: the program executed plans one after another; plan building: of cuDNN's graph API; "
-                  "compilation: NVRTC; creation: of oneDNN primitives that were not in its cache."),
+      {TextColumn("activity"),
+       "measuring: the library ran the algorithms (cudnnFind); heuristics: it was asked for some; autotuning: the "
+       "program executed plans one after another; plan building: of cuDNN's graph API; compilation: NVRTC; creation: "
+       "of oneDNN primitives that were not in its cache.",
        &Cost::activity},
-      {TextColumn("kind", "The problem to be computed."), &Cost::kind},
-      {TextColumn("problem", "Its size."), &Cost::problem},
-      {TextColumn("chosen", "What was executed next for the problem; see the table candidates."), &Cost::chosen},
-      {IntegerColumn("count", "", Better::kLower, "Searches, plans, compilations or creations."), &Cost::count},
-      {TimeColumn("total_time",
-                  "Of the calls; of autotuning, from the first trial to the end of waiting for the last one."),
+      {TextColumn("kind"), "The problem to be computed.", &Cost::kind},
+      {TextColumn("problem"), "Its size.", &Cost::problem},
+      {TextColumn("chosen"), "What was executed next for the problem; see the table candidates.", &Cost::chosen},
+      {IntegerColumn("count", "", Better::kLower), "Searches, plans, compilations or creations.", &Cost::count},
+      {TimeColumn("total_time"),
+       "Of the calls; of autotuning, from the first trial to the end of waiting for the last one.",
        [](const Cost& cost) { return cost.is_time_known ? Cell(cost.total_ns) : Cell(); }},
-      {PercentColumn(
-           "run_percent", Better::kLower,
-           "Percentage of the run's time in which it was active: less than total time's where threads overlap."),
+      {PercentColumn("run_percent", Better::kLower),
+       "Percentage of the run's time in which it was active: less than total time's where threads overlap.",
        [wall_ns](const Cost& cost) {
          return cost.is_time_known ? Cell(PercentOfRun(cost.spans, cost.unplaced_ns, wall_ns)) : Cell();
        }},
-      {NumberColumn("candidates", "Most algorithms that one search tried or offered."),
+      {NumberColumn("candidates"), "Most algorithms that one search tried or offered.",
        [](const Cost& cost) { return cost.HasCandidates() ? Cell(cost.candidates) : Cell(); }},
-      {Detail(TextColumn("direction", "Forward or backward.")),
+      {Detail(TextColumn("direction")), "Forward or backward.",
        [](const Cost& cost) { return std::string(DirectionName(cost.direction)); }},
-      {Detail(IntegerColumn("trials", "", Better::kLower, "Executions that only tried a candidate.")), &Cost::trials},
-      {Detail(IntegerColumn("failed", "", Better::kLower,
-                            "Calls that returned an error; plans that could not be built before one could.")),
-       &Cost::failed},
-      {Detail(TimeColumn("mean_time", "Total time divided by count.")),
+      {Detail(IntegerColumn("trials", "", Better::kLower)), "Executions that only tried a candidate.", &Cost::trials},
+      {Detail(IntegerColumn("failed", "", Better::kLower)),
+       "Calls that returned an error; plans that could not be built before one could.", &Cost::failed},
+      {Detail(TimeColumn("mean_time")), "Total time divided by count.",
        [](const Cost& cost) { return cost.is_time_known ? Mean(cost.total_ns, cost.count) : Cell(); }},
-      {Detail(TextColumn("functions", "Functions that the calls were seen through.")), &Cost::functions},
+      {Detail(TextColumn("functions")), "Functions that the calls were seen through.", &Cost::functions},
   };
 }
 

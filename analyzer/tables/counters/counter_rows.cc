@@ -29,23 +29,21 @@ class LayerRows : public CounterRows {
 
   TypedColumns<size_t> Columns() const override {
     TypedColumns<size_t> columns = {
-        {As(Role::kName,
-            TextColumn(
-                "layer",
-                "Layer as in the table layers, or what --by asks for; [not seen: native code or Python], [data "
-                "loading], [waiting]: a thread was in none; [other threads]: threads without recorded calls while no "
-                "thread did anything known; [not sampled]: the process counted it, but no reading of a thread.")),
+        {As(Role::kName, TextColumn("layer")),
+         "Layer as in the table layers, or what --by asks for; [not seen: native code or Python], [data loading], "
+         "[waiting]: a thread was in none; [other threads]: threads without recorded calls while no thread did "
+         "anything known; [not sampled]: the process counted it, but no reading of a thread.",
          [this](size_t row) {
            if (row == kRest) return kNotSampled;
            return GroupOf(row) == nullptr ? kOtherThreads : GroupOf(row)->label.c_str();
          }},
-        {As(Role::kKey,
-            TextColumn("direction", "forward, backward-data …; recompute: forward pass for the backward pass.")),
+        {As(Role::kKey, TextColumn("direction")),
+         "forward, backward-data …; recompute: forward pass for the backward pass.",
          [this](size_t row) {
            const bool is_known = GroupOf(row) != nullptr && rows_.At(row).second != LayerDirection::kUnknown;
            return is_known ? Cell(LayerDirectionName(rows_.At(row).second)) : Cell();
          }},
-        {As(Role::kKey, TextColumn("model", "The network, if there are several.")), [this](size_t row) {
+        {As(Role::kKey, TextColumn("model")), "The network, if there are several.", [this](size_t row) {
            return has_models_ && GroupOf(row) != nullptr ? KnownText(GroupOf(row)->model) : Cell();
          }}};
     columns.Find("model")->detail = !has_models_;
@@ -76,8 +74,8 @@ class ScopeRows : public CounterRows {
   explicit ScopeRows(const TraceModel& model) : model_(model) {}
 
   TypedColumns<size_t> Columns() const override {
-    return {{As(Role::kKey,
-                TextColumn("scope", "Innermost scope around it: an op of the framework, a range of the program.")),
+    return {{As(Role::kKey, TextColumn("scope")),
+             "Innermost scope around it: an op of the framework, a range of the program.",
              [this](size_t row) { return row == kRest ? kNotSampled : rows_.At(row); }}};
   }
 
@@ -133,7 +131,7 @@ class Steps {
           boundaries.insert(boundaries.end(), {phase.start_ns, phase.end_ns});
       }
     }
-    std::sort(boundaries.begin(), boundaries.end());
+    absl::c_sort(boundaries);
     boundaries.erase(std::unique(boundaries.begin(), boundaries.end()), boundaries.end());
     return boundaries;
   }
@@ -173,20 +171,19 @@ class PhaseRows : public CounterRows {
 
   TypedColumns<size_t> Columns() const override {
     return {ProcessOfRow(model_, rows_),
-            {As(Role::kKey,
-                TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't.")),
+            {As(Role::kKey, TextColumn("step")),
+             "training, validation, inference; unknown where the direction of calls isn't.",
              [this](size_t row) {
                if (row == kRest) return kNotSampled;
                return rows_.At(row).kind ? StepKindName(*rows_.At(row).kind) : kOutside;
              }},
-            {As(Role::kKey,
-                TextColumn("phase",
-                           "other: outside of all phases; warm-up: the first steps, which are not in the other rows.")),
+            {As(Role::kKey, TextColumn("phase")),
+             "other: outside of all phases; warm-up: the first steps, which are not in the other rows.",
              [this](size_t row) {
                if (row == kRest || !rows_.At(row).kind) return Cell();
                return Cell(rows_.At(row).is_warm_up ? "warm-up" : PhaseKindName(rows_.At(row).phase));
              }},
-            {NumberColumn("steps", "Steps that the row covers."), [this](size_t row) {
+            {NumberColumn("steps"), "Steps that the row covers.", [this](size_t row) {
                if (row == kRest || !rows_.At(row).kind) return Cell();
                const auto count = counts_.find({rows_.At(row).process, *rows_.At(row).kind, rows_.At(row).is_warm_up});
                return count == counts_.end() ? Cell() : Cell(count->second);
@@ -231,23 +228,23 @@ class StepRows : public CounterRows {
       };
     };
     return {ProcessOfRow(model_, rows_),
-            {NumberColumn("index", "Number of the step, from 0; not known: outside of steps."),
+            {NumberColumn("index"), "Number of the step, from 0; not known: outside of steps.",
              of_step([](const Key& key) { return static_cast<int64_t>(key.step); })},
-            {TextColumn("kind", "training, validation, inference; unknown where the direction of calls isn't."),
+            {TextColumn("kind"), "training, validation, inference; unknown where the direction of calls isn't.",
              [this](size_t row) {
                if (row == kRest) return kNotSampled;
                return rows_.At(row).track == nullptr ? kOutside : StepKindName(rows_.At(row).at().kind);
              }},
-            {TextColumn("phase", "warm-up; steady: like most others; other: evaluation, a smaller batch and the like."),
+            {TextColumn("phase"), "warm-up; steady: like most others; other: evaluation, a smaller batch and the like.",
              of_step([](const Key& key) {
                return key.at().is_warm_up ? "warm-up" : key.at().is_regular ? "steady" : "other";
              })},
-            {Detail(TextColumn("thread", "Where threads repeat independently.")), of_step([this](const Key& key) {
+            {Detail(TextColumn("thread")), "Where threads repeat independently.", of_step([this](const Key& key) {
                return key.track->thread == kNone ? Cell() : Cell(ThreadLabel(model_.threads[key.track->thread]));
              })},
-            {IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
+            {IntegerColumn("start", "ns", Better::kNeither), "Since the run began.",
              of_step([this](const Key& key) { return key.at().start_ns - model_.start_ns; })},
-            {TimeColumn("duration", "To the next step's start, or its own end."),
+            {TimeColumn("duration"), "To the next step's start, or its own end.",
              of_step([](const Key& key) { return key.at().end_ns - key.at().start_ns; })}};
   }
 
@@ -280,9 +277,9 @@ class IntervalRows : public CounterRows {
 
   TypedColumns<size_t> Columns() const override {
     return {ProcessOfRow(model_, rows_),
-            {IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
+            {IntegerColumn("start", "ns", Better::kNeither), "Since the run began.",
              [this](size_t row) { return row == kRest ? Cell() : Cell(StartOf(row)); }},
-            {IntegerColumn("duration", "ns", Better::kNeither, "Of the interval."), [this](size_t row) {
+            {IntegerColumn("duration", "ns", Better::kNeither), "Of the interval.", [this](size_t row) {
                return row == kRest ? Cell() : Cell(std::min(interval_ns_, model_.wall_ns() - StartOf(row)));
              }}};
   }
@@ -346,8 +343,7 @@ void SortByStart(Table* table) {
     const auto* ns = std::get_if<int64_t>(&row[start]);
     return ns == nullptr ? INT64_MAX : *ns;
   };
-  std::stable_sort(table->rows.begin(), table->rows.end(),
-                   [&](const Row& a, const Row& b) { return time_of(a) < time_of(b); });
+  absl::c_stable_sort(table->rows, [&](const Row& a, const Row& b) { return time_of(a) < time_of(b); });
 }
 
 int64_t IntervalFor(int64_t wall_ns) {

@@ -153,17 +153,10 @@ CopiesKey KeyOf(const Op& op) { return {op.copy()->direction, op.copy()->host_me
 // to the host returns when the host's memory has been read or written (pageable memory: copied into the staging
 // buffer). Copies inside the device and memset return before they are done, even in their synchronous form.
 bool IsTimed(const Op& op) {
-  if (FormOf(op) != Form::kSync) return false;
-  switch (op.copy()->direction) {
-    case CopyDirection::kHostToDevice:
-    case CopyDirection::kDeviceToHost:
-    case CopyDirection::kHostToHost:
-    case CopyDirection::kFileToDevice:
-    case CopyDirection::kDeviceToFile:
-      return true;
-    default:
-      return false;
-  }
+  constexpr CopyDirection kTimed[] = {CopyDirection::kHostToDevice, CopyDirection::kDeviceToHost,
+                                      CopyDirection::kHostToHost, CopyDirection::kFileToDevice,
+                                      CopyDirection::kDeviceToFile};
+  return FormOf(op) == Form::kSync && absl::c_linear_search(kTimed, op.copy()->direction);
 }
 
 struct Durations {
@@ -295,25 +288,25 @@ TypedColumns<CopyGroup> GpuColumns() {
     return [amount](const CopyGroup& group) { return group.gpu.copies == 0 ? Cell() : Cell(group.gpu.*amount); };
   };
   return {
-      {TimeColumn("gpu_time", "Durations on GPUs of all these copies, in launches of CUDA graphs, too."),
+      {TimeColumn("gpu_time"), "Durations on GPUs of all these copies, in launches of CUDA graphs, too.",
        known(&GpuCopySum::busy_ns)},
-      {Within(Range::kMeasured, PercentColumn("peak_percent", Better::kHigher,
-                                              "Percentage of the path's peak: the link to the host in one direction; "
-                                              "inside a device half its memory's rate, of sets all of it.")),
+      {Within(Range::kMeasured, PercentColumn("peak_percent", Better::kHigher)),
+       "Percentage of the path's peak: the link to the host in one direction; inside a device half its memory's rate, "
+       "of sets all of it.",
        [](const CopyGroup& group) {
          const GpuCopySum& gpu = group.gpu;
          return gpu.peak_bytes > 0 ? Cell(100.0 * static_cast<double>(gpu.peak_of_bytes) / gpu.peak_bytes) : Cell();
        }},
-      {PercentColumn("overlap_percent", Better::kHigher, "Part of gpu_time in which the same device computed."),
+      {PercentColumn("overlap_percent", Better::kHigher), "Part of gpu_time in which the same device computed.",
        [](const CopyGroup& group) { return Percent(group.gpu.beside_compute_ns, group.gpu.busy_ns); }},
-      {Detail(TextColumn("rate_source",
-                         "Where the time behind the rates comes from: cupti, events, or host: as the caller waits.")),
+      {Detail(TextColumn("rate_source")),
+       "Where the time behind the rates comes from: cupti, events, or host: as the caller waits.",
        [](const CopyGroup& group) {
          if (group.gpu.timed_ns > 0) return Cell(group.gpu.Source());
          return group.timed_ns > 0 ? Cell("host") : Cell();
        }},
-      {Detail(IntegerColumn("gpu_copies", "", Better::kLower, "Copies that GPUs made.")), known(&GpuCopySum::copies)},
-      {Detail(IntegerColumn("gpu_bytes", "bytes", Better::kLower, "Bytes that GPUs moved.")),
+      {Detail(IntegerColumn("gpu_copies", "", Better::kLower)), "Copies that GPUs made.", known(&GpuCopySum::copies)},
+      {Detail(IntegerColumn("gpu_bytes", "bytes", Better::kLower)), "Bytes that GPUs moved.",
        known(&GpuCopySum::bytes)},
   };
 }
@@ -327,9 +320,9 @@ TypedColumns<CopyGroup> CopiesColumns(bool has_gpu, int64_t all_bytes, int64_t w
     };
   };
   TypedColumns<CopyGroup> columns = {
-      {As(Role::kKey, TextColumn("direction", "HtoD: host to device …; peer: between devices; set: memset.")),
+      {As(Role::kKey, TextColumn("direction")), "HtoD: host to device …; peer: between devices; set: memset.",
        [](const CopyGroup& group) { return std::string(DirectionLabel(group.direction)); }},
-      {As(Role::kKey, TextColumn("memory", "What kind of host memory takes part.")),
+      {As(Role::kKey, TextColumn("memory")), "What kind of host memory takes part.",
        [](const CopyGroup& group) { return std::string(MemoryLabel(group.memory)); }},
       {TextColumn("form", has_gpu ? "sync, async, captured: recorded into a CUDA graph, copied with each launch of it; "
                                     "not hooked: requested inside a library."
@@ -337,9 +330,9 @@ TypedColumns<CopyGroup> CopiesColumns(bool has_gpu, int64_t all_bytes, int64_t w
        [](const CopyGroup& group) { return std::string(FormLabel(group.form)); }},
       {CallsColumn("Calls that succeeded, without the driver's inside the runtime's."),
        [](const CopyGroup& group) { return group.form == Form::kNotSeen ? Cell() : Cell(group.calls); }},
-      {As(Role::kAmount, IntegerColumn("bytes", "bytes", Better::kLower, "Of these calls together.")),
+      {As(Role::kAmount, IntegerColumn("bytes", "bytes", Better::kLower)), "Of these calls together.",
        &CopyGroup::bytes},
-      {PercentColumn("bytes_percent", Better::kNeither, "As a part of all bytes copied (not set, not captured)."),
+      {PercentColumn("bytes_percent", Better::kNeither), "As a part of all bytes copied (not set, not captured).",
        [all_bytes](const CopyGroup& group) { return group.IsCopied() ? Percent(group.bytes, all_bytes) : Cell(); }},
       {TotalTimeColumn(), &CopyGroup::total_ns},
       {RealColumn("rate", "GB/s", Better::kHigher,
@@ -350,16 +343,16 @@ TypedColumns<CopyGroup> CopiesColumns(bool has_gpu, int64_t all_bytes, int64_t w
          return group.gpu.timed_ns > 0 ? Rate(group.gpu.timed_bytes, 1, group.gpu.timed_ns)
                                        : Rate(group.timed_bytes, 1, group.timed_ns);
        }},
-      {RealColumn("min_rate", "GB/s", Better::kHigher, "Of the slowest such copy."),
+      {RealColumn("min_rate", "GB/s", Better::kHigher), "Of the slowest such copy.",
        rate(&GpuCopySum::min_rate, &CopyGroup::min_rate)},
-      {RealColumn("max_rate", "GB/s", Better::kHigher, "Of the fastest such copy."),
+      {RealColumn("max_rate", "GB/s", Better::kHigher), "Of the fastest such copy.",
        rate(&GpuCopySum::max_rate, &CopyGroup::max_rate)},
-      {IntegerColumn("mean_bytes", "bytes", Better::kNeither, "Bytes of one call."),
+      {IntegerColumn("mean_bytes", "bytes", Better::kNeither), "Bytes of one call.",
        [](const CopyGroup& group) {
          return Mean(group.bytes, group.form == Form::kNotSeen ? group.gpu.copies : group.calls);
        }},
-      {Detail(IntegerColumn("failed", "", Better::kLower, "Calls that returned an error.")), &CopyGroup::failed},
-      {Detail(IntegerColumn("copies", "", Better::kLower, "A batch call makes several.")), &CopyGroup::copies},
+      {Detail(IntegerColumn("failed", "", Better::kLower)), "Calls that returned an error.", &CopyGroup::failed},
+      {Detail(IntegerColumn("copies", "", Better::kLower)), "A batch call makes several.", &CopyGroup::copies},
       {Detail(WallPercentColumn()),
        [wall_ns](const CopyGroup& group) { return Percent(group.wall_share_ns, wall_ns); }},
       {WallShareColumn(), &CopyGroup::wall_share_ns},
@@ -369,7 +362,7 @@ TypedColumns<CopyGroup> CopiesColumns(bool has_gpu, int64_t all_bytes, int64_t w
                                       absl::StrCat("Calls by size: ", kSizes[i].words, "."))),
                  [i](const CopyGroup& group) { return group.sizes[i]; }});
   }
-  columns.Add({Detail(TextColumn("functions", "Functions that made these copies.")), &CopyGroup::functions});
+  columns.Add({Detail(TextColumn("functions")), "Functions that made these copies.", &CopyGroup::functions});
   if (!has_gpu) return columns;
   for (const char* name : {"bytes_percent", "total_time", "mean_bytes"}) columns.Find(name)->detail = true;
   columns.InsertAfter("total_time", GpuColumns());

@@ -55,13 +55,13 @@ struct DeviceRow {
 
 TypedColumns<DeviceRow> DevicesColumns(bool has_ranks, bool has_processes) {
   TypedColumns<DeviceRow> columns = {
-      {TextColumn("rank",
-                  "Of the process, as set by its launcher (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)."),
+      {TextColumn("rank"),
+       "Of the process, as set by its launcher (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID).",
        Known(&DeviceRow::rank)},
       {ProcessColumn(has_processes), &DeviceRow::pid},
-      {NumberColumn("device", "CUDA's number of it in the process."),
+      {NumberColumn("device"), "CUDA's number of it in the process.",
        [](const DeviceRow& row) { return row.device.ordinal; }},
-      {PercentColumn("busy", Better::kHigher, "Part of the time in which the device was busy."),
+      {PercentColumn("busy", Better::kHigher), "Part of the time in which the device was busy.",
        [](const DeviceRow& row) { return Percent(row.busy_ns, row.time_ns); }},
       {NsColumn("compute", Better::kLower, "Time in which it computed; overlapping kernels count once."),
        [](const DeviceRow& row) { return row.work.compute.total_ns(); }},
@@ -73,37 +73,37 @@ TypedColumns<DeviceRow> DevicesColumns(bool has_ranks, bool has_processes) {
       {NsColumn("exposed_communication", Better::kLower,
                 "Communication while this process computed nothing on the device."),
        &DeviceRow::exposed_ns},
-      {PercentColumn("comm_overlap", Better::kHigher, "Part of the communication that overlapped with compute."),
+      {PercentColumn("comm_overlap", Better::kHigher), "Part of the communication that overlapped with compute.",
        [](const DeviceRow& row) { return Percent(row.communication_ns - row.exposed_ns, row.communication_ns); }},
       {NsColumn("idle", Better::kLower, "Time without work for this process: busy and idle add up to the time."),
        [](const DeviceRow& row) { return row.time_ns - row.busy_ns; }},
-      {NumberColumn("steps", "Steady steps that the row covers; not known: it covers the whole process."),
+      {NumberColumn("steps"), "Steady steps that the row covers; not known: it covers the whole process.",
        [](const DeviceRow& row) { return row.steps == 0 ? Cell() : Cell(row.steps); }},
       {NsColumn("time", Better::kLower, "Of these steps, as far as GPU times were measured."), &DeviceRow::time_ns},
-      {TextColumn("source",
-                  "Where the times come from: CUPTI, or pairs of events (of whole calls, at most 0.5 us exact)."),
+      {TextColumn("source"),
+       "Where the times come from: CUPTI, or pairs of events (of whole calls, at most 0.5 us exact).",
        [](const DeviceRow& row) { return KnownText(SourceOf(row.work)); }},
-      {TextColumn("name", "What it is."), [](const DeviceRow& row) { return KnownText(NameOf(row.device)); }},
-      {Detail(NumberColumn("kernels", "Activities that began in the time; by events: operations.")),
+      {TextColumn("name"), "What it is.", [](const DeviceRow& row) { return KnownText(NameOf(row.device)); }},
+      {Detail(NumberColumn("kernels")), "Activities that began in the time; by events: operations.",
        [](const DeviceRow& row) { return row.work.kernels; }},
-      {Detail(NumberColumn("copies", "Copies and sets that began in the time.")),
+      {Detail(NumberColumn("copies")), "Copies and sets that began in the time.",
        [](const DeviceRow& row) { return row.work.copies; }},
-      {Detail(IntegerColumn("copied_bytes", "bytes", Better::kLower, "Of these copies and sets.")),
+      {Detail(IntegerColumn("copied_bytes", "bytes", Better::kLower)), "Of these copies and sets.",
        [](const DeviceRow& row) { return row.work.copied_bytes; }},
-      {Detail(TextColumn("shared_with",
-                         "Other processes of the run that used the same device: their work is not in this row.")),
+      {Detail(TextColumn("shared_with")),
+       "Other processes of the run that used the same device: their work is not in this row.",
        Known(&DeviceRow::shared_with)},
-      {Detail(TextColumn("link", "To the host: PCIe generation and lanes.")),
+      {Detail(TextColumn("link")), "To the host: PCIe generation and lanes.",
        [](const DeviceRow& row) { return KnownText(LinkOf(row.device)); }},
-      {Detail(RealColumn("link_rate", "GB/s", Better::kNeither, "Peak of that link in one direction.")),
+      {Detail(RealColumn("link_rate", "GB/s", Better::kNeither)), "Peak of that link in one direction.",
        [](const DeviceRow& row) { return KnownRate(row.device.link_bytes_per_second); }},
-      {Detail(RealColumn("memory_rate", "GB/s", Better::kNeither, "Peak of the device's own memory.")),
+      {Detail(RealColumn("memory_rate", "GB/s", Better::kNeither)), "Peak of the device's own memory.",
        [](const DeviceRow& row) { return KnownRate(row.device.memory_bytes_per_second); }},
-      {Detail(IntegerColumn("memory", "bytes", Better::kNeither, "Of the device.")),
+      {Detail(IntegerColumn("memory", "bytes", Better::kNeither)), "Of the device.",
        [](const DeviceRow& row) { return KnownCount(row.device.memory_bytes); }},
-      {Detail(NumberColumn("multiprocessors", "Of the device.")),
+      {Detail(NumberColumn("multiprocessors")), "Of the device.",
        [](const DeviceRow& row) { return KnownCount(row.device.multiprocessors); }},
-      {Detail(TextColumn("uuid", "Of the device; that of a MIG instance is its own.")),
+      {Detail(TextColumn("uuid")), "Of the device; that of a MIG instance is its own.",
        [](const DeviceRow& row) { return KnownText(row.device.uuid); }},
   };
   columns.Find("rank")->detail = !has_ranks;
@@ -155,9 +155,8 @@ class Rows {
                        ": what one does is in its own row alone, idle time of the other may be work of it."));
     }
     for (ProcessIndex i = 0; i < times_.size(); ++i) {
-      const bool has_work = std::any_of(works_.begin(), works_.end(), [&](const DeviceWork& work) {
-        return model_.gpu_devices[work.device].process == i;
-      });
+      const bool has_work =
+          absl::c_any_of(works_, [&](const DeviceWork& work) { return model_.gpu_devices[work.device].process == i; });
       const int64_t missing_ns = times_[i].duration_ns - times_[i].time.total_ns();
       // Before the first CUDA call there is nothing to measure.
       if (!has_work || times_[i].steps == 0 || missing_ns == 0) continue;

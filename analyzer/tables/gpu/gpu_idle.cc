@@ -90,8 +90,7 @@ class IdleSums {
       return std::tuple(cause == IdleCause::kUnknown, -of_cause_ns[static_cast<size_t>(cause)], cause,
                         -line.second.steady_ns);
     };
-    std::stable_sort(lines.begin(), lines.end(),
-                     [&](const GpuIdleLine& a, const GpuIdleLine& b) { return rank(a) < rank(b); });
+    absl::c_stable_sort(lines, [&](const GpuIdleLine& a, const GpuIdleLine& b) { return rank(a) < rank(b); });
     return lines;
   }
 
@@ -174,8 +173,7 @@ class IdleSums {
 
   void KeepGap() {
     if (gap_.length_ns == 0) return;
-    const auto place = std::find_if(longest_gaps_.begin(), longest_gaps_.end(),
-                                    [&](const Gap& gap) { return gap.length_ns < gap_.length_ns; });
+    const auto place = absl::c_find_if(longest_gaps_, [&](const Gap& gap) { return gap.length_ns < gap_.length_ns; });
     longest_gaps_.insert(place, gap_);
     if (longest_gaps_.size() > kLongestGaps) longest_gaps_.pop_back();
   }
@@ -222,36 +220,35 @@ TypedColumns<IdleRow> GpuIdleColumns(bool has_processes, int64_t start_ns) {
   columns.Add({
       {As(Role::kKey, TextColumn("cause", kCauses)),
        [](const IdleRow& row) { return IdleCauseName(row.line.first.first); }},
-      {As(Role::kKey, TextColumn("during",
-                                 "The call, framework op or data loader in which the host was, for synchronization the "
-                                 "call that waited; the direction of copies that the device made.")),
+      {As(Role::kKey, TextColumn("during")),
+       "The call, framework op or data loader in which the host was, for synchronization the call that waited; the "
+       "direction of copies that the device made.",
        [](const IdleRow& row) { return KnownText(row.line.first.second); }},
-      {TimeColumn("time", "In a mean steady step (where no steps are found: in all)."),
+      {TimeColumn("time"), "In a mean steady step (where no steps are found: in all).",
        [](const IdleRow& row) { return Mean(row.sums().steady_ns, row.steps); }},
-      {PercentColumn("percent", Better::kLower, "As a part of the steps' time."),
+      {PercentColumn("percent", Better::kLower), "As a part of the steps' time.",
        [](const IdleRow& row) { return Percent(row.sums().steady_ns, row.time_ns); }},
-      {PercentColumn("idle_percent", Better::kNeither, "As a part of the time in which no kernel of the network runs."),
+      {PercentColumn("idle_percent", Better::kNeither), "As a part of the time in which no kernel of the network runs.",
        [](const IdleRow& row) { return Percent(row.sums().steady_ns, row.idle_ns); }},
-      {IntegerColumn("gaps", "", Better::kLower, "Gaps between kernels to which it contributes, in all steady steps."),
+      {IntegerColumn("gaps", "", Better::kLower), "Gaps between kernels to which it contributes, in all steady steps.",
        [](const IdleRow& row) { return row.sums().gaps; }},
-      {Detail(IntegerColumn("times", "", Better::kLower, "How often this happened in them.")),
+      {Detail(IntegerColumn("times", "", Better::kLower)), "How often this happened in them.",
        [](const IdleRow& row) { return row.sums().times; }},
-      {TimeColumn("longest", "Its largest part of a single gap."),
+      {TimeColumn("longest"), "Its largest part of a single gap.",
        [](const IdleRow& row) { return row.sums().longest_ns > 0 ? Cell(row.sums().longest_ns) : Cell(); }},
-      {IntegerColumn("longest_start", "ns", Better::kNeither, "When that gap began, since the run began."),
+      {IntegerColumn("longest_start", "ns", Better::kNeither), "When that gap began, since the run began.",
        [start_ns](const IdleRow& row) {
          return row.sums().longest_ns > 0 ? Cell(row.sums().longest_start_ns - start_ns) : Cell();
        }},
-      {TextColumn("then", "The device's next work: the call that launched it, else the kernel."),
+      {TextColumn("then"), "The device's next work: the call that launched it, else the kernel.",
        Known(&IdleRow::then)},
-      {TextColumn("layer", "Layer and direction that it was launched for."), Known(&IdleRow::layer)},
-      {Detail(TextColumn("line", "The line of the program that launched it.")), Known(&IdleRow::next_line)},
-      {As(Role::kWeight,
-          Detail(TimeColumn("steady_time",
-                            "In all steady steps: the rows of a device add up to the time in which it does not "
-                            "compute, exactly, without time in which it works for other processes of the run."))),
+      {TextColumn("layer"), "Layer and direction that it was launched for.", Known(&IdleRow::layer)},
+      {Detail(TextColumn("line")), "The line of the program that launched it.", Known(&IdleRow::next_line)},
+      {As(Role::kWeight, Detail(TimeColumn("steady_time"))),
+       "In all steady steps: the rows of a device add up to the time in which it does not compute, exactly, without "
+       "time in which it works for other processes of the run.",
        [](const IdleRow& row) { return row.sums().steady_ns; }},
-      {Detail(TimeColumn("run_time", "In the whole run, as far as GPUs were measured; these add up in the same way.")),
+      {Detail(TimeColumn("run_time")), "In the whole run, as far as GPUs were measured; these add up in the same way.",
        [](const IdleRow& row) { return row.sums().run_ns; }},
   });
   return columns;
@@ -294,7 +291,7 @@ std::string DeviceNote(const TraceModel& model, const GpuRun& run, GpuDeviceInde
 }
 
 std::string GapNote(const TraceModel& model, const Gap& gap, const std::string& device, NextWork& next_work) {
-  const auto most = std::max_element(gap.by_cause_ns.begin(), gap.by_cause_ns.end());
+  const auto most = absl::c_max_element(gap.by_cause_ns);
   const auto cause = static_cast<IdleCause>(most - gap.by_cause_ns.begin());
   std::string note =
       absl::StrCat("Gap of ", HumanTime(gap.length_ns), " on ", device, ", ", HumanTime(gap.start_ns - model.start_ns),

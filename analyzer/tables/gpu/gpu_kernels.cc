@@ -40,7 +40,7 @@ struct KernelGroup : GpuKernelsKey {
   int64_t replayed = 0;                        // launches by CUDA graphs
   std::map<GpuKernelIndex, int64_t> launches;  // by grid, block …
   uint32_t compute_capability = 0;
-  int64_t calls() const { return first_count + static_cast<int64_t>(durations_ns.size()); }
+  int64_t calls() const { return first_count + std::ssize(durations_ns); }
 };
 
 using KernelMap = std::map<GpuKernelsKey, KernelGroup>;
@@ -128,10 +128,10 @@ Statistics StatisticsOf(const KernelGroup& group) {
     return {mean, mean, {}, {}, {}};
   }
   std::vector<int64_t> sorted = group.durations_ns;
-  std::sort(sorted.begin(), sorted.end());
+  absl::c_sort(sorted);
   int64_t sum = 0;
   for (int64_t value : sorted) sum += value;
-  return {Mean(sum, static_cast<int64_t>(sorted.size())), QuantileOfSorted(sorted, 0.5), sorted.front(), sorted.back(),
+  return {Mean(sum, std::ssize(sorted)), QuantileOfSorted(sorted, 0.5), sorted.front(), sorted.back(),
           Deviation(sorted, sum)};
 }
 
@@ -139,8 +139,8 @@ std::string Dims(const uint32_t (&dims)[3]) { return absl::StrCat(dims[0], "x", 
 
 // The most frequent one; null: not known for any.
 const GpuKernel* ShapeOf(const TraceModel& model, const KernelGroup& group) {
-  const auto most = std::max_element(group.launches.begin(), group.launches.end(),
-                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most =
+      absl::c_max_element(group.launches, [](const auto& a, const auto& b) { return a.second < b.second; });
   return most == group.launches.end() ? nullptr : &model.gpu_kernels[most->first];
 }
 
@@ -163,67 +163,64 @@ bool HasSeveralModels(const KernelMap& groups) {
 
 TypedColumns<KernelRow> GpuKernelsColumns(bool has_models, int64_t all_ns, int64_t steps) {
   TypedColumns<KernelRow> columns = {
-      {As(Role::kKey, TextColumn("kernel", "Its name without namespaces and template arguments.")),
+      {As(Role::kKey, TextColumn("kernel")), "Its name without namespaces and template arguments.",
        [](const KernelRow& row) { return row.group.short_name; }},
-      {As(Role::kName, TextColumn("layer", "Layer it ran for; of a graph's kernels the layer they were captured for.")),
+      {As(Role::kName, TextColumn("layer")), "Layer it ran for; of a graph's kernels the layer they were captured for.",
        [](const KernelRow& row) { return KnownText(row.group.layer); }},
-      {TextColumn("model", "The network, if there are several."),
+      {TextColumn("model"), "The network, if there are several.",
        [](const KernelRow& row) { return KnownText(row.group.model); }},
-      {As(Role::kKey, TextColumn("launched_by",
-                                 "The library's op that it ran for, else the framework's; application: neither around "
-                                 "the launch; not known: no hook saw who launched it.")),
+      {As(Role::kKey, TextColumn("launched_by")),
+       "The library's op that it ran for, else the framework's; application: neither around the launch; not known: no "
+       "hook saw who launched it.",
        [](const KernelRow& row) { return row.group.launched_by; }},
       {CallsColumn("Executions on a GPU, including those in CUDA graphs."),
        [](const KernelRow& row) { return row.group.calls(); }},
-      {RealColumn("per_step", "", Better::kLower, "Of these, launched in steady steps, per step."),
+      {RealColumn("per_step", "", Better::kLower), "Of these, launched in steady steps, per step.",
        [steps](const KernelRow& row) {
          return steps == 0 ? Cell() : Cell(static_cast<double>(row.group.steady) / static_cast<double>(steps));
        }},
-      {As(Role::kWeight, TimeColumn("gpu_time", "Durations on GPUs, first launches included.")),
+      {As(Role::kWeight, TimeColumn("gpu_time")), "Durations on GPUs, first launches included.",
        [](const KernelRow& row) { return row.group.total_ns; }},
-      {PercentColumn("gpu_percent", Better::kLower, "GPU time as a part of that of all kernels."),
+      {PercentColumn("gpu_percent", Better::kLower), "GPU time as a part of that of all kernels.",
        [all_ns](const KernelRow& row) { return Percent(row.group.total_ns, all_ns); }},
-      {TimeColumn(
-           "mean_time",
-           "Duration, excluding the process's first launch of this kernel if there are others, as the next five."),
+      {TimeColumn("mean_time"),
+       "Duration, excluding the process's first launch of this kernel if there are others, as the next five.",
        [](const KernelRow& row) { return row.times.mean; }},
-      {TimeColumn("median_time", "Half of them took at most this long."),
+      {TimeColumn("median_time"), "Half of them took at most this long.",
        [](const KernelRow& row) { return row.times.median; }},
-      {Detail(TimeColumn("min_time", "The shortest.")), [](const KernelRow& row) { return row.times.min; }},
-      {Detail(TimeColumn("max_time", "The longest.")), [](const KernelRow& row) { return row.times.max; }},
-      {Detail(TimeColumn("deviation", "Standard deviation of the durations.")),
+      {Detail(TimeColumn("min_time")), "The shortest.", [](const KernelRow& row) { return row.times.min; }},
+      {Detail(TimeColumn("max_time")), "The longest.", [](const KernelRow& row) { return row.times.max; }},
+      {Detail(TimeColumn("deviation")), "Standard deviation of the durations.",
        [](const KernelRow& row) { return row.times.deviation; }},
-      {Detail(TimeColumn("first_time", "Durations of first launches: the kernel may have been loaded for them.")),
+      {Detail(TimeColumn("first_time")), "Durations of first launches: the kernel may have been loaded for them.",
        [](const KernelRow& row) { return row.group.first_count > 0 ? Cell(row.group.first_ns) : Cell(); }},
-      {Detail(NumberColumn("replayed", "Of the calls, those in launches of CUDA graphs.")),
+      {Detail(NumberColumn("replayed")), "Of the calls, those in launches of CUDA graphs.",
        [](const KernelRow& row) { return row.group.replayed; }},
-      {Detail(NumberColumn("grids", "Number of distinct grids and blocks.")),
-       [](const KernelRow& row) {
-         return row.shape == nullptr ? Cell() : Cell(static_cast<int64_t>(row.group.launches.size()));
-       }},
-      {As(Role::kChoice, Detail(TextColumn("grid", "The most frequent grid, in blocks."))),
+      {Detail(NumberColumn("grids")), "Number of distinct grids and blocks.",
+       [](const KernelRow& row) { return row.shape == nullptr ? Cell() : Cell(std::ssize(row.group.launches)); }},
+      {As(Role::kChoice, Detail(TextColumn("grid"))), "The most frequent grid, in blocks.",
        [](const KernelRow& row) { return row.HasGrid() ? Cell(Dims(row.shape->grid)) : Cell(); }},
-      {As(Role::kChoice, Detail(TextColumn("block", "Its block, in threads."))),
+      {As(Role::kChoice, Detail(TextColumn("block"))), "Its block, in threads.",
        [](const KernelRow& row) { return row.HasGrid() ? Cell(Dims(row.shape->block)) : Cell(); }},
-      {Detail(IntegerColumn("registers", "", Better::kLower, "Its registers for each thread.")),
+      {Detail(IntegerColumn("registers", "", Better::kLower)), "Its registers for each thread.",
        [](const KernelRow& row) {
          return row.HasRegisters() ? Cell(int64_t{row.shape->registers_per_thread}) : Cell();
        }},
-      {Detail(IntegerColumn("shared_memory", "bytes", Better::kLower,
-                            "Its shared memory for each block, static and dynamic.")),
+      {Detail(IntegerColumn("shared_memory", "bytes", Better::kLower)),
+       "Its shared memory for each block, static and dynamic.",
        [](const KernelRow& row) {
          return row.HasRegisters() ? Cell(int64_t{row.shape->static_shared_bytes} + row.shape->dynamic_shared_bytes)
                                    : Cell();
        }},
-      {Detail(PercentColumn("occupancy", Better::kHigher,
-                            "Warps of a multiprocessor that such blocks can fill at most, by registers, shared memory "
-                            "and block size (formula of NVIDIA's cuda_occupancy.h): not measured.")),
+      {Detail(PercentColumn("occupancy", Better::kHigher)),
+       "Warps of a multiprocessor that such blocks can fill at most, by registers, shared memory and block size "
+       "(formula of NVIDIA's cuda_occupancy.h): not measured.",
        [](const KernelRow& row) {
          if (row.shape == nullptr) return Cell();
          const std::optional<double> part = TheoreticalOccupancy(*row.shape, row.group.compute_capability);
          return part ? Cell(100 * *part) : Cell();
        }},
-      {Detail(TextColumn("name", "The kernel's whole name.")), [](const KernelRow& row) { return row.group.name; }},
+      {Detail(TextColumn("name")), "The kernel's whole name.", [](const KernelRow& row) { return row.group.name; }},
   };
   columns.Find("model")->detail = !has_models;
   return columns;

@@ -14,9 +14,9 @@ constexpr double kLagPart = 0.2;  // of the work of steady steps, done outside t
 
 TypedColumns<DeviceLabel> GpuLabelColumns(bool has_processes) {
   return {{ProcessColumn(has_processes), &DeviceLabel::process},
-          {As(Role::kKey, TextColumn("device", "CUDA's number of it in the process; all: of all devices together.")),
+          {As(Role::kKey, TextColumn("device")), "CUDA's number of it in the process; all: of all devices together.",
            &DeviceLabel::device},
-          {Detail(TextColumn("name", "What device it is.")), Known(&DeviceLabel::name)}};
+          {Detail(TextColumn("name")), "What device it is.", Known(&DeviceLabel::name)}};
 }
 
 GpuRun::GpuRun(const TraceModel& model, const std::vector<StepTrack>& steps)
@@ -31,8 +31,8 @@ GpuRun::GpuRun(const TraceModel& model, const std::vector<StepTrack>& steps)
 }
 
 bool GpuRun::HasSeveralProcesses() const {
-  return std::any_of(devices_.begin(), devices_.end(),
-                     [&](GpuDeviceIndex device) { return ProcessOf(device) != ProcessOf(devices_.front()); });
+  return absl::c_any_of(devices_,
+                        [&](GpuDeviceIndex device) { return ProcessOf(device) != ProcessOf(devices_.front()); });
 }
 
 DeviceLabel GpuRun::LabelOf(GpuDeviceIndex device) const {
@@ -103,7 +103,7 @@ std::vector<std::string> GpuRun::Notes() const {
         absl::StrCat(lost, " activities of GPUs were lost (table summary): time shown as idle may have been busy."));
   }
   const auto& sources = model_.gpu.source;
-  if (std::find(sources.begin(), sources.end(), GpuTimeSource::kEvents) != sources.end()) {
+  if (absl::c_linear_search(sources, GpuTimeSource::kEvents)) {
     notes.emplace_back(
         "Times are of pairs of CUDA events around whole calls, not of kernels: work between a call's kernels, or "
         "without a call, is not observed.");

@@ -59,14 +59,14 @@ TypedColumns<GuidedLine> GuidedColumns(bool has_processes) {
   TypedColumns<GuidedLine> columns = GpuLabelColumns(has_processes).Of(&GuidedLine::device);
   columns.Add({
       {As(Role::kKey, TextColumn("metric", kMetrics)), &GuidedLine::metric},
-      {RealColumn("value", "", Better::kHigher, "Of steady steps (where none are found, of all the process's time)."),
+      {RealColumn("value", "", Better::kHigher), "Of steady steps (where none are found, of all the process's time).",
        &GuidedLine::value},
-      {TextColumn("unit", "Of the value; empty: a plain ratio."), &GuidedLine::unit},
-      {TextColumn("verdict",
-                  "low, ok; negligible: low, but less than 1 % of the time could be saved; unknown: no threshold is "
-                  "known; none: nothing to report; rank of kernels."),
+      {TextColumn("unit"), "Of the value; empty: a plain ratio.", &GuidedLine::unit},
+      {TextColumn("verdict"),
+       "low, ok; negligible: low, but less than 1 % of the time could be saved; unknown: no threshold is known; none: "
+       "nothing to report; rank of kernels.",
        &GuidedLine::verdict},
-      {As(Role::kKey, TextColumn("what", "Which kernel.")), Known(&GuidedLine::what)},
+      {As(Role::kKey, TextColumn("what")), "Which kernel.", Known(&GuidedLine::what)},
       {time("time",
             "What the value is made of: the time above the fraction's line, in a mean steady step (of copies' "
             "throughput: the sum of the durations of those that it covers; of kernels: alike)."),
@@ -74,10 +74,10 @@ TypedColumns<GuidedLine> GuidedColumns(bool has_processes) {
       {time("of",
             "The time below the line, in a mean steady step (of throughput: all copies between host and device)."),
        [](const GuidedLine& line) { return Mean(line.of_ns, line.steps); }},
-      {TimeColumn("at_stake", "Upper bound on the time saved per step."),
+      {TimeColumn("at_stake"), "Upper bound on the time saved per step.",
        [](const GuidedLine& line) { return line.at_stake_ns ? Mean(*line.at_stake_ns, line.steps) : Cell(); }},
-      {Detail(TextColumn("threshold", "Threshold for low, and its source.")), &GuidedLine::threshold},
-      {Detail(TextColumn("advice", "What helps.")), &GuidedLine::advice},
+      {Detail(TextColumn("threshold")), "Threshold for low, and its source.", &GuidedLine::threshold},
+      {Detail(TextColumn("advice")), "What helps.", &GuidedLine::advice},
   });
   return columns;
 }
@@ -288,11 +288,8 @@ class Guided {
       all_ns += model_.gpu.DurationNs(activity);
     });
     for (const auto& [key, ns] : by_kernel) by_name[KernelName(examples[key])] += ns;
-    std::vector<std::pair<int64_t, std::string>> order;
-    for (const auto& [name, ns] : by_name) order.emplace_back(-ns, name);
-    std::sort(order.begin(), order.end());
     std::vector<GuidedLine> lines;
-    for (const auto& [negative_ns, name] : order) {
+    for (const auto& [name, ns] : LargestFirst(by_name)) {
       if (lines.size() == kRankedKernels) break;
       GuidedLine line = {.metric = "kernel priority",
                          .unit = "%",
@@ -300,10 +297,10 @@ class Guided {
                          .threshold = "none: a ranking by time",
                          .advice = "table kernels shows which layer and op launch it"};
       line.verdict = absl::StrCat("rank ", lines.size() + 1);
-      line.time_ns = -negative_ns;
+      line.time_ns = ns;
       line.of_ns = all_ns;
-      line.value = Percent(-negative_ns, all_ns);
-      line.at_stake_ns = -negative_ns;
+      line.value = Percent(ns, all_ns);
+      line.at_stake_ns = ns;
       lines.push_back(std::move(line));
     }
     return lines;

@@ -84,41 +84,39 @@ KernelsLaunchMap Collect(const TraceModel& model, const StepClock& clock) {
 }
 
 std::string MostFrequent(const std::map<Dim, int64_t>& dims) {
-  const auto it =
-      std::max_element(dims.begin(), dims.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto it = absl::c_max_element(dims, [](const auto& a, const auto& b) { return a.second < b.second; });
   const auto& [x, y, z] = it->first;
   return absl::StrCat(x, "x", y, "x", z);
 }
 
 TypedColumns<KernelsLaunchGroup> KernelsColumns(int64_t all_ns, int64_t steps) {
   return {
-      {As(Role::kKey, TextColumn("kernel", "Its name without namespaces and template arguments.")),
+      {As(Role::kKey, TextColumn("kernel")), "Its name without namespaces and template arguments.",
        &KernelsLaunchGroup::short_name},
-      {As(Role::kKey, TextColumn("launched_by",
-                                 "The library call that launched it, where the launch was seen inside one; "
-                                 "application: no such call around it.")),
+      {As(Role::kKey, TextColumn("launched_by")),
+       "The library call that launched it, where the launch was seen inside one; application: no such call around it.",
        &KernelsLaunchGroup::launched_by},
       {CallsColumn("Launches executed, without the driver's inside the runtime's."), &KernelsLaunchGroup::calls},
-      {RealColumn("per_step", "", Better::kLower, "Of these, launches in steady steps, per step."),
+      {RealColumn("per_step", "", Better::kLower), "Of these, launches in steady steps, per step.",
        [steps](const KernelsLaunchGroup& group) {
          return steps == 0 ? Cell() : Cell(static_cast<double>(group.steady_calls) / static_cast<double>(steps));
        }},
       {As(Role::kWeight, TotalTimeColumn()), &KernelsLaunchGroup::total_ns},
       {Detail(MeanTimeColumn()), [](const KernelsLaunchGroup& group) { return Mean(group.total_ns, group.all()); }},
-      {Detail(PercentColumn("launch_percent", Better::kLower,
-                            "Total time as a part of that of all launches: of the host, not of the GPU.")),
+      {Detail(PercentColumn("launch_percent", Better::kLower)),
+       "Total time as a part of that of all launches: of the host, not of the GPU.",
        [all_ns](const KernelsLaunchGroup& group) { return Percent(group.total_ns, all_ns); }},
-      {Detail(NumberColumn("captured", "Launches recorded into a CUDA graph instead of executed.")),
+      {Detail(NumberColumn("captured")), "Launches recorded into a CUDA graph instead of executed.",
        &KernelsLaunchGroup::captured},
-      {Detail(NumberColumn("grids", "Number of distinct grids.")),
-       [](const KernelsLaunchGroup& group) { return static_cast<int64_t>(group.grids.size()); }},
-      {As(Role::kChoice, Detail(TextColumn("grid", "The most frequent grid, in blocks."))),
+      {Detail(NumberColumn("grids")), "Number of distinct grids.",
+       [](const KernelsLaunchGroup& group) { return std::ssize(group.grids); }},
+      {As(Role::kChoice, Detail(TextColumn("grid"))), "The most frequent grid, in blocks.",
        [](const KernelsLaunchGroup& group) { return MostFrequent(group.grids); }},
-      {As(Role::kChoice, Detail(TextColumn("block", "The most frequent block, in threads."))),
+      {As(Role::kChoice, Detail(TextColumn("block"))), "The most frequent block, in threads.",
        [](const KernelsLaunchGroup& group) { return MostFrequent(group.blocks); }},
-      {Detail(IntegerColumn("failed", "", Better::kLower, "Launches that returned an error.")),
+      {Detail(IntegerColumn("failed", "", Better::kLower)), "Launches that returned an error.",
        &KernelsLaunchGroup::failed},
-      {Detail(TextColumn("name", "The kernel's whole name.")), &KernelsLaunchGroup::name},
+      {Detail(TextColumn("name")), "The kernel's whole name.", &KernelsLaunchGroup::name},
   };
 }
 
@@ -145,7 +143,7 @@ void AddNotes(const TraceModel& model, const RunTotals& totals, const KernelsLau
 
 absl::StatusOr<Table> KernelsTable(const TraceModel& model, const TableOptions& options) {
   if (GpuTimesOf(model, options) == GpuTimes::kOfKernels) return GpuKernelsTable(model, options);
-  const bool any = std::any_of(model.ops.begin(), model.ops.end(), [](const Op& op) { return op.launch(); });
+  const bool any = absl::c_any_of(model.ops, [](const Op& op) { return op.launch(); });
   const std::string title = "Kernel launches, by name and by launching op";
   if (!any) return NewTable("kernels", title, KernelsColumns(0, 0));
   const StepClock clock(model);

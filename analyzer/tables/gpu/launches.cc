@@ -35,7 +35,7 @@ struct LaunchesLaunchGroup : LaunchesKey {
   int64_t first_host_ns = 0;
   int64_t host_total_ns = 0;
   int64_t gpu_total_ns = 0;
-  int64_t launches() const { return first_count + static_cast<int64_t>(host_ns.size()); }
+  int64_t launches() const { return first_count + std::ssize(host_ns); }
 };
 
 using LaunchesLaunchMap = std::map<LaunchesKey, LaunchesLaunchGroup>;
@@ -125,51 +125,48 @@ auto Quantile(Times LaunchesLaunchGroup::*sorted, double part) {
 
 TypedColumns<LaunchesLaunchGroup> LaunchesColumns(const TraceModel& model) {
   return {
-      {As(Role::kKey, TextColumn("thread", "The launching thread: its name and number in the process.")),
+      {As(Role::kKey, TextColumn("thread")), "The launching thread: its name and number in the process.",
        [&model](const LaunchesLaunchGroup& group) { return ThreadLabel(model.threads[group.thread]); }},
-      {As(Role::kKey, TextColumn("launched_by",
-                                 "The library's op or the framework's that the launches were made for; [graph]: "
-                                 "launches of CUDA graphs, each with all work of the graph.")),
+      {As(Role::kKey, TextColumn("launched_by")),
+       "The library's op or the framework's that the launches were made for; [graph]: launches of CUDA graphs, each "
+       "with all work of the graph.",
        &LaunchesLaunchGroup::launched_by},
-      {IntegerColumn("launches", "", Better::kLower, "Launching calls whose work's GPU time is known."),
+      {IntegerColumn("launches", "", Better::kLower), "Launching calls whose work's GPU time is known.",
        &LaunchesLaunchGroup::launches},
-      {As(Role::kWeight, TimeColumn("host_total", "What these calls took the host.")),
+      {As(Role::kWeight, TimeColumn("host_total")), "What these calls took the host.",
        &LaunchesLaunchGroup::host_total_ns},
-      {TimeColumn("gpu_total", "GPU work they launched: sum of durations."), &LaunchesLaunchGroup::gpu_total_ns},
-      {TimeColumn("host_time",
-                  "Median duration of the launching call; without first launches of a kernel, as all that follows."),
+      {TimeColumn("gpu_total"), "GPU work they launched: sum of durations.", &LaunchesLaunchGroup::gpu_total_ns},
+      {TimeColumn("host_time"),
+       "Median duration of the launching call; without first launches of a kernel, as all that follows.",
        Quantile(&LaunchesLaunchGroup::host_ns, 0.5)},
-      {TimeColumn("wait_time", "Median from the start of the launching call until the GPU started."),
+      {TimeColumn("wait_time"), "Median from the start of the launching call until the GPU started.",
        Quantile(&LaunchesLaunchGroup::wait_ns, 0.5)},
-      {TimeColumn("gpu_time", "Median GPU time of the work of one launch."),
+      {TimeColumn("gpu_time"), "Median GPU time of the work of one launch.",
        Quantile(&LaunchesLaunchGroup::gpu_ns, 0.5)},
-      {PercentColumn("launch_bound_percent", Better::kLower,
-                     "Launches that took the host longer than the GPU: a stream of these leaves the GPU idle."),
-       [](const LaunchesLaunchGroup& group) {
-         return Percent(group.host_bound, static_cast<int64_t>(group.host_ns.size()));
-       }},
-      {Detail(TimeColumn("host_mean", "Mean duration of the launching call.")), MeanOf(&LaunchesLaunchGroup::host_ns)},
-      {Detail(TimeColumn("host_p95", "95 % of the calls took at most this long.")),
+      {PercentColumn("launch_bound_percent", Better::kLower),
+       "Launches that took the host longer than the GPU: a stream of these leaves the GPU idle.",
+       [](const LaunchesLaunchGroup& group) { return Percent(group.host_bound, std::ssize(group.host_ns)); }},
+      {Detail(TimeColumn("host_mean")), "Mean duration of the launching call.", MeanOf(&LaunchesLaunchGroup::host_ns)},
+      {Detail(TimeColumn("host_p95")), "95 % of the calls took at most this long.",
        Quantile(&LaunchesLaunchGroup::host_ns, 0.95)},
-      {Detail(TimeColumn("host_max", "The longest call.")), Quantile(&LaunchesLaunchGroup::host_ns, 1)},
-      {Detail(TimeColumn("wait_mean", "Mean from the start of the call until the GPU started.")),
+      {Detail(TimeColumn("host_max")), "The longest call.", Quantile(&LaunchesLaunchGroup::host_ns, 1)},
+      {Detail(TimeColumn("wait_mean")), "Mean from the start of the call until the GPU started.",
        MeanOf(&LaunchesLaunchGroup::wait_ns)},
-      {Detail(TimeColumn("wait_p95", "95 % waited at most this long.")), Quantile(&LaunchesLaunchGroup::wait_ns, 0.95)},
-      {Detail(TimeColumn("wait_max", "The longest wait.")), Quantile(&LaunchesLaunchGroup::wait_ns, 1)},
-      {Detail(
-           TimeColumn("queue_time", "Median from when CUPTI saw it queued until it began; needs DLHOOK_GPU_QUEUE=on.")),
+      {Detail(TimeColumn("wait_p95")), "95 % waited at most this long.", Quantile(&LaunchesLaunchGroup::wait_ns, 0.95)},
+      {Detail(TimeColumn("wait_max")), "The longest wait.", Quantile(&LaunchesLaunchGroup::wait_ns, 1)},
+      {Detail(TimeColumn("queue_time")),
+       "Median from when CUPTI saw it queued until it began; needs DLHOOK_GPU_QUEUE=on.",
        Quantile(&LaunchesLaunchGroup::queued_ns, 0.5)},
-      {Detail(TimeColumn("gpu_mean", "Mean GPU time of the work of one launch.")),
+      {Detail(TimeColumn("gpu_mean")), "Mean GPU time of the work of one launch.",
        MeanOf(&LaunchesLaunchGroup::gpu_ns)},
-      {Detail(TimeColumn("gpu_p95", "95 % of the launches cause at most this GPU time.")),
+      {Detail(TimeColumn("gpu_p95")), "95 % of the launches cause at most this GPU time.",
        Quantile(&LaunchesLaunchGroup::gpu_ns, 0.95)},
-      {Detail(
-           NumberColumn("first_launches",
-                        "The process's first launches of a kernel, which also load it (CUDA loads kernels lazily).")),
+      {Detail(NumberColumn("first_launches")),
+       "The process's first launches of a kernel, which also load it (CUDA loads kernels lazily).",
        &LaunchesLaunchGroup::first_count},
-      {Detail(TimeColumn("first_host_time", "What these took the host: warm-up.")),
+      {Detail(TimeColumn("first_host_time")), "What these took the host: warm-up.",
        &LaunchesLaunchGroup::first_host_ns},
-      {Detail(NumberColumn("pid", "The thread's process.")),
+      {Detail(NumberColumn("pid")), "The thread's process.",
        [&model](const LaunchesLaunchGroup& group) {
          return int64_t{model.processes[model.threads[group.thread].process].pid};
        }},
@@ -180,7 +177,7 @@ std::string Note(const LaunchesLaunchMap& groups) {
   int64_t launches = 0, steady = 0, host_bound = 0, host_ns = 0, gpu_ns = 0;
   for (const auto& [key, group] : groups) {
     launches += group.launches();
-    steady += static_cast<int64_t>(group.host_ns.size());
+    steady += std::ssize(group.host_ns);
     host_bound += group.host_bound;
     host_ns += group.host_total_ns;
     gpu_ns += group.gpu_total_ns;

@@ -63,22 +63,21 @@ TypedColumns<PairRow> OverlapColumns(bool has_processes) {
   };
   TypedColumns<PairRow> columns = GpuLabelColumns(has_processes).Of(&PairRow::device);
   columns.Add({
-      {As(Role::kKey,
-          TextColumn("work",
-                     "Compute: kernels but those of collectives; communication: those; copies: without memset.")),
+      {As(Role::kKey, TextColumn("work")),
+       "Compute: kernels but those of collectives; communication: those; copies: without memset.",
        [](const PairRow& row) { return row.pair.work; }},
-      {As(Role::kKey, TextColumn("beside", "The concurrent work; the same kind again: two or more of them at once.")),
+      {As(Role::kKey, TextColumn("beside")), "The concurrent work; the same kind again: two or more of them at once.",
        [](const PairRow& row) { return row.pair.beside; }},
       {time("time", Better::kHigher,
             "In which both ran, in a mean steady step (without steps: in all); each instant counts once. By the GPU's "
             "time: work that a step requested may run in the next one's time."),
        [](const PairRow& row) { return Mean(row.sums.steady.both_ns, row.steps); }},
-      {PercentColumn("percent", Better::kHigher,
-                     "As a part of the smaller side's time, so of the overlap that is possible."),
+      {PercentColumn("percent", Better::kHigher),
+       "As a part of the smaller side's time, so of the overlap that is possible.",
        [](const PairRow& row) { return row.sums.steady.Possible(); }},
-      {PercentColumn("work_percent", Better::kHigher, "As a part of the time in which the first side ran."),
+      {PercentColumn("work_percent", Better::kHigher), "As a part of the time in which the first side ran.",
        [](const PairRow& row) { return Percent(row.sums.steady.both_ns, row.sums.steady.first_ns); }},
-      {PercentColumn("beside_percent", Better::kHigher, "As a part of the time in which the second side ran."),
+      {PercentColumn("beside_percent", Better::kHigher), "As a part of the time in which the second side ran.",
        [](const PairRow& row) { return Percent(row.sums.steady.both_ns, row.sums.steady.second_ns); }},
       {time("work_time", Better::kNeither, "In which the first side ran, in a mean steady step."),
        [](const PairRow& row) { return Mean(row.sums.steady.first_ns, row.steps); }},
@@ -88,8 +87,8 @@ TypedColumns<PairRow> OverlapColumns(bool has_processes) {
        [](const PairRow& row) { return row.sums.steady.both_ns; }},
       {Detail(time("run_time", Better::kHigher, "In which both ran, in the whole run, as far as GPUs were measured.")),
        [](const PairRow& row) { return row.sums.run.both_ns; }},
-      {Detail(PercentColumn("run_percent", Better::kHigher,
-                            "The same as a part of the smaller side's time in the whole run.")),
+      {Detail(PercentColumn("run_percent", Better::kHigher)),
+       "The same as a part of the smaller side's time in the whole run.",
        [](const PairRow& row) { return row.sums.run.Possible(); }},
       {Detail(time("run_work_time", Better::kNeither, "In which the first side ran, in the whole run.")),
        [](const PairRow& row) { return row.sums.run.first_ns; }},
@@ -115,7 +114,7 @@ int64_t StepsOfAll(const GpuRun& run) {
   int64_t steps = 0;
   std::vector<ProcessIndex> seen;
   for (GpuDeviceIndex device : run.devices()) {
-    if (std::find(seen.begin(), seen.end(), run.ProcessOf(device)) != seen.end()) continue;
+    if (absl::c_linear_search(seen, run.ProcessOf(device))) continue;
     seen.push_back(run.ProcessOf(device));
     steps += run.Steps(device);
   }
@@ -168,18 +167,18 @@ TypedColumns<DeviceTimes> OverlapOverTimeColumns(const CounterRows& rows) {
   };
   TypedColumns<DeviceTimes> columns = rows.Columns().Of(&DeviceTimes::row);
   columns.Add({
-      {TextColumn("device", "CUDA's number of it in the process."), &DeviceTimes::device},
+      {TextColumn("device"), "CUDA's number of it in the process.", &DeviceTimes::device},
       time("compute", Better::kNeither, "In which kernels ran, but for those of collectives.", &DeviceTimes::compute),
       time("copies", Better::kNeither, "In which copies ran, without memset.", &DeviceTimes::copies),
       time("communication", Better::kNeither, "In which kernels of collectives ran.", &DeviceTimes::communication),
       time("copies_beside_compute", Better::kHigher, "In which copies and kernels ran at once.",
            &DeviceTimes::copies_beside_compute),
-      {PercentColumn("copies_hidden", Better::kHigher, "The same as a part of the time in which copies ran."),
+      {PercentColumn("copies_hidden", Better::kHigher), "The same as a part of the time in which copies ran.",
        [](const DeviceTimes& times) { return Percent(times.copies_beside_compute, times.copies); }},
       time("communication_beside_compute", Better::kHigher, "In which collectives and other kernels ran at once.",
            &DeviceTimes::communication_beside_compute),
-      {PercentColumn("communication_hidden", Better::kHigher,
-                     "The same as a part of the time in which collectives ran."),
+      {PercentColumn("communication_hidden", Better::kHigher),
+       "The same as a part of the time in which collectives ran.",
        [](const DeviceTimes& times) { return Percent(times.communication_beside_compute, times.communication); }},
       Detail(time("concurrent_kernels", Better::kHigher,
                   "In which two or more kernels ran at once, but for those of collectives.",
@@ -187,7 +186,7 @@ TypedColumns<DeviceTimes> OverlapOverTimeColumns(const CounterRows& rows) {
       Detail(time("concurrent_copies", Better::kHigher, "In which two or more copies ran at once.",
                   &DeviceTimes::copies_twice)),
       time("idle", Better::kLower, "In which nothing ran for this process.", &DeviceTimes::idle),
-      {PercentColumn("compute_percent", Better::kHigher, "Compute as a part of the time that was measured."),
+      {PercentColumn("compute_percent", Better::kHigher), "Compute as a part of the time that was measured.",
        [](const DeviceTimes& times) { return Percent(times.compute, times.measured); }},
       Detail(time("measured", Better::kNeither, "For which GPU activity is known.", &DeviceTimes::measured)),
   });
@@ -215,7 +214,7 @@ void AddRows(const TraceModel& model, const GpuRun& run, CounterRows& rows, cons
     const ProcessIndex process = run.ProcessOf(device);
     std::vector<int64_t> boundaries = rows.Boundaries(process);
     boundaries.insert(boundaries.end(), {model.start_ns, model.end_ns});
-    std::sort(boundaries.begin(), boundaries.end());
+    absl::c_sort(boundaries);
     intervals.Take(boundaries.size());
     for (auto& [row, times] : TimesOf(Measures(run, device), process, boundaries, rows)) {
       times.row = row;

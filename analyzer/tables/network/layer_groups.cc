@@ -65,16 +65,10 @@ GroupIndex LayerGroups::Group(const std::string& model, const std::string& label
 }
 
 std::string LayerGroups::LabelOf(const Layer& layer) const {
-  switch (by_) {
-    case LayersBy::kModule:
-      return CutAfter(layer.module.empty() ? layer.name : layer.module, layer.model, depth_);
-    case LayersBy::kType:
-      return layer.type;
-    case LayersBy::kLine:
-      return layer.line.empty() ? "[line not known]" : layer.line;
-    default:
-      return layer.name;
-  }
+  if (by_ == LayersBy::kModule) return CutAfter(layer.module.empty() ? layer.name : layer.module, layer.model, depth_);
+  if (by_ == LayersBy::kType) return layer.type;
+  if (by_ == LayersBy::kLine) return layer.line.empty() ? "[line not known]" : layer.line;
+  return layer.name;
 }
 
 void LayerGroups::GroupLayers() {

@@ -57,7 +57,7 @@ class Summer {
   void FindLayoutScopes() {
     const std::vector<ScopeName> names = ReadScopeNames(model_);
     is_layout_.resize(model_.scopes.size());
-    if (std::none_of(names.begin(), names.end(), [](const ScopeName& name) { return name.is_layout_copy; })) return;
+    if (absl::c_none_of(names, [](const ScopeName& name) { return name.is_layout_copy; })) return;
     for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
       const ScopeIndex parent = model_.scopes.parent[scope];
       is_layout_[scope] =
@@ -204,8 +204,7 @@ class Summer {
   Counted CountedCall(CallIndex call) {
     const CallColumns& calls = model_.calls;
     if (!Counts(calls.thread[call], calls.start_ns[call])) return {};
-    return {groups_.OfCall(call), calls.start_ns[call], calls.start_ns[call] + calls.duration_ns[call],
-            attribution_.of_call[call].layer};
+    return {groups_.OfCall(call), calls.start_ns[call], calls.EndOf(call), attribution_.of_call[call].layer};
   }
 
   // Adds a duration to its group and subtracts it from the enclosing one. Only the enclosed part: in a damaged trace,

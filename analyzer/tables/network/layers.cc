@@ -97,14 +97,13 @@ TypedColumns<LayerRow> GpuColumns() {
                        LayerDirection::kForward)),
       As(Role::kPart, GpuTimeColumn("gpu_backward", "For its backward pass: data, weights and bias together.",
                                     &LayerSums::Group::gpu_backward_ns)),
-      {PercentColumn(
-           "gpu_percent", Better::kLower,
-           "Its part of the GPUs' time in the steps: each instant of a GPU divided equally among the work in it."),
+      {PercentColumn("gpu_percent", Better::kLower),
+       "Its part of the GPUs' time in the steps: each instant of a GPU divided equally among the work in it.",
        [](const LayerRow& row) {
          return row.sums.gpu_share_ns == 0 ? Cell() : Percent(row.sums.gpu_share_ns, row.all.gpu_total_ns);
        }},
-      {RealColumn("gpu_rate", "GFLOP/s", Better::kHigher,
-                  "FLOPs of its library calls, as executed, over all its GPU time."),
+      {RealColumn("gpu_rate", "GFLOP/s", Better::kHigher),
+       "FLOPs of its library calls, as executed, over all its GPU time.",
        [](const LayerRow& row) {
          const bool is_known = row.sums.gpu_flops > 0 && row.sums.gpu_ns > 0;
          return is_known ? Cell(row.sums.gpu_flops / static_cast<double>(row.sums.gpu_ns)) : Cell();
@@ -115,7 +114,7 @@ TypedColumns<LayerRow> GpuColumns() {
                  [](const LayerSums::Group& sums) { return sums.gpu_peak_ns - sums.gpu_recompute_peak_ns; }),
       PeakColumn("hfu", "The same with forward passes done again (hardware FLOPs utilization).",
                  &LayerSums::Group::gpu_peak_ns),
-      {RealColumn("kernels", "", Better::kLower, "Kernels in a mean step."),
+      {RealColumn("kernels", "", Better::kLower), "Kernels in a mean step.",
        [](const LayerRow& row) {
          const auto kernels = static_cast<double>(row.sums.gpu_kernels);
          return row.sums.gpu_kernels == 0 ? Cell() : Cell(kernels / static_cast<double>(row.all.gpu_steps()));
@@ -166,14 +165,14 @@ TypedColumn<LayerRow> LayerColumn(std::string name, std::string explanation, std
 // Text output shows `model` and `recompute` as columns only if they say something.
 TypedColumns<LayerRow> Columns(LayersBy by, bool has_models, bool has_recompute, bool has_gpu) {
   TypedColumns<LayerRow> columns = {
-      {Detail(TextColumn("step",
-                         "The steps of the mean: their kind; in brackets, if there are several of a kind, range, "
-                         "network or batch. Without known steps: the whole run.")),
+      {Detail(TextColumn("step")),
+       "The steps of the mean: their kind; in brackets, if there are several of a kind, range, network or batch. "
+       "Without known steps: the whole run.",
        [](const LayerRow& row) { return KnownText(row.step); }},
-      {As(Role::kName, TextColumn(kLayersByNames[static_cast<size_t>(by)],
-                                  "As the program names it, in the order of the first forward pass.")),
+      {As(Role::kName, TextColumn(kLayersByNames[static_cast<size_t>(by)])),
+       "As the program names it, in the order of the first forward pass.",
        [](const LayerRow& row) { return row.group.label; }},
-      {As(Role::kKey, TextColumn("model", "The network, if there are several.")),
+      {As(Role::kKey, TextColumn("model")), "The network, if there are several.",
        [has_models](const LayerRow& row) { return KnownText(has_models ? row.group.model : ""); }},
       As(Role::kPart,
          TimeColumn("forward", "Wall share of its forward pass in a mean step.", LayerDirection::kForward)),
@@ -181,15 +180,14 @@ TypedColumns<LayerRow> Columns(LayersBy by, bool has_models, bool has_recompute,
                                  &LayerSums::Group::backward_ns)),
       As(Role::kPart, TimeColumn("recompute", "Forward pass done again for the backward pass (checkpointing).",
                                  LayerDirection::kRecompute)),
-      {PercentColumn("time_percent", Better::kLower, "All its time as a part of the steps' time."),
+      {PercentColumn("time_percent", Better::kLower), "All its time as a part of the steps' time.",
        [](const LayerRow& row) { return Percent(row.sums.share_ns, row.all.total_ns); }},
-      {RealColumn("rate", "GFLOP/s", Better::kHigher, "FLOPs of its library calls over all its time."),
+      {RealColumn("rate", "GFLOP/s", Better::kHigher), "FLOPs of its library calls over all its time.",
        &LayerRow::Rate},
       As(Role::kPart, TimeColumn("layout", "Part of its time spent converting tensors to another memory format.",
                                  &LayerSums::Group::layout_ns)),
-      {TextColumn("matched_by",
-                  "Weakest evidence that was needed: framework, module, function, pointers, shapes, order."),
-       &LayerRow::MatchedBy},
+      {TextColumn("matched_by"),
+       "Weakest evidence that was needed: framework, module, function, pointers, shapes, order.", &LayerRow::MatchedBy},
       TimeColumn("time", "Wall share of all its activity in a mean step.", &LayerSums::Group::share_ns),
       Detail(TimeColumn("backward_data", "Of backward: gradient of the layer's input.", LayerDirection::kBackwardData)),
       Detail(TimeColumn("backward_weights", "Of backward: gradient of the weights.", LayerDirection::kBackwardWeights)),
@@ -260,13 +258,13 @@ class LayersReport {
     for (const LayerGroup& group : groups_.groups()) {
       if (!group.model.empty()) models.push_back(group.model);
     }
-    std::sort(models.begin(), models.end());
+    absl::c_sort(models);
     return !models.empty() && models.front() != models.back();
   }
 
   bool HasRecompute() const {
-    return std::any_of(sums_.groups.begin(), sums_.groups.end(),
-                       [](const LayerSums::Group& group) { return group.Of(LayerDirection::kRecompute) != 0; });
+    return absl::c_any_of(sums_.groups,
+                          [](const LayerSums::Group& group) { return group.Of(LayerDirection::kRecompute) != 0; });
   }
 
   // Layers in network order; kinds of work, ops and lines by time; rows without a layer last.
@@ -274,7 +272,7 @@ class LayersReport {
     std::vector<GroupIndex> order(groups_.groups().size());
     for (GroupIndex i = 0; i < order.size(); ++i) order[i] = i;
     if (by_ == LayersBy::kLayer || by_ == LayersBy::kModule) return order;
-    std::stable_sort(order.begin(), order.end(), [&](GroupIndex a, GroupIndex b) {
+    absl::c_stable_sort(order, [&](GroupIndex a, GroupIndex b) {
       const bool of_layer = groups_.IsLayerGroup(a), other_of_layer = groups_.IsLayerGroup(b);
       if (of_layer != other_of_layer) return of_layer;
       return of_layer && WeightOf(a) > WeightOf(b);
@@ -290,9 +288,8 @@ class LayersReport {
     table->notes.push_back(sums_.sentence);
     AddSampleNotes(table);
     if (has_gpu_) AddGpuNotes(table);
-    const bool calls_differ = std::any_of(sums_.groups.begin(), sums_.groups.end(), [&](const LayerSums::Group& group) {
-      return group.calls % sums_.steps() != 0;
-    });
+    const bool calls_differ =
+        absl::c_any_of(sums_.groups, [&](const LayerSums::Group& group) { return group.calls % sums_.steps() != 0; });
     if (calls_differ)
       table->notes.push_back("Not all these steps make the same library calls: numbers of calls are means.");
     size_t noted = 0, ambiguous = 0;
@@ -392,7 +389,7 @@ void HideUsualEvidence(Table* table) {
     const auto* text = std::get_if<CellString>(&row[*column]);
     return text == nullptr || *text == EvidenceName(Evidence::kFramework) || *text == EvidenceName(Evidence::kModule);
   };
-  table->columns[*column].detail |= std::all_of(table->rows.begin(), table->rows.end(), is_usual);
+  table->columns[*column].detail |= absl::c_all_of(table->rows, is_usual);
 }
 
 // Validation is a question of its own, so that the rows of a training say only what training costs.

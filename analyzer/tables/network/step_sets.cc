@@ -16,14 +16,14 @@ StepTimes::StepTimes(const TraceModel& model, const StepSet& set)
     of_threads.insert(step->thread);
   }
   const auto by_start = [](const Interval& a, const Interval& b) { return a.start_ns < b.start_ns; };
-  for (std::vector<Interval>& intervals : all_) std::stable_sort(intervals.begin(), intervals.end(), by_start);
+  for (std::vector<Interval>& intervals : all_) absl::c_stable_sort(intervals, by_start);
   for (ProcessIndex process = 0; process < threads_.size(); ++process) {
     for (auto& [thread, intervals] : of_thread[process]) {
-      std::stable_sort(intervals.begin(), intervals.end(), by_start);
+      absl::c_stable_sort(intervals, by_start);
       threads_[process].emplace(thread, std::move(intervals));
     }
   }
-  count_ = static_cast<int64_t>(set.steps.size());
+  count_ = std::ssize(set.steps);
   if (count_ > 0) {
     const std::string threads = of_threads.contains(kNone) ? ""
                                 : of_threads.size() > 1    ? absl::StrCat(" of ", ThreadLabel(model, of_threads))
@@ -51,8 +51,8 @@ bool StepTimes::Contains(ProcessIndex process, ThreadIndex thread, int64_t time_
     asked_of_ = thread;
     of_asked_ = {finder(thread), finder(kNone)};
   }
-  return std::any_of(of_asked_.begin(), of_asked_.end(),
-                     [&](IntervalFinder* intervals) { return intervals != nullptr && intervals->Has(time_ns); });
+  return absl::c_any_of(of_asked_,
+                        [&](IntervalFinder* intervals) { return intervals != nullptr && intervals->Has(time_ns); });
 }
 
 std::vector<StepSet> StepSetsOf(const std::vector<StepTrack>& tracks, std::optional<StepKind> wanted) {

@@ -47,8 +47,8 @@ std::vector<std::vector<CallIndex>> CallsOfProcesses(const TraceModel& model) {
     calls[model.threads[model.calls.thread[call]].process].push_back(call);
   }
   for (std::vector<CallIndex>& of_process : calls) {
-    std::stable_sort(of_process.begin(), of_process.end(),
-                     [&](CallIndex a, CallIndex b) { return model.calls.start_ns[a] < model.calls.start_ns[b]; });
+    absl::c_stable_sort(of_process,
+                        [&](CallIndex a, CallIndex b) { return model.calls.start_ns[a] < model.calls.start_ns[b]; });
   }
   return calls;
 }
@@ -96,8 +96,8 @@ std::map<std::string, std::vector<Member>> FindCollectiveRanges(const TraceModel
   for (auto& [key, member] : members) {
     if (!absl::SimpleAtoi(RankOf(model.processes[member.process]), &member.rank)) continue;
     // Several threads of the backend alternate.
-    std::stable_sort(member.ranges.begin(), member.ranges.end(),
-                     [&](ScopeIndex a, ScopeIndex b) { return model.scopes.start_ns[a] < model.scopes.start_ns[b]; });
+    absl::c_stable_sort(
+        member.ranges, [&](ScopeIndex a, ScopeIndex b) { return model.scopes.start_ns[a] < model.scopes.start_ns[b]; });
     by_name[key.first].push_back(std::move(member));
   }
   return by_name;
@@ -126,8 +126,7 @@ bool IsSynchronizing(CollectiveKind kind) {
 
 bool HasRankTwice(const std::vector<Member>& members) {
   std::set<int32_t> ranks;
-  return !std::all_of(members.begin(), members.end(),
-                      [&](const Member& member) { return ranks.insert(member.rank).second; });
+  return !absl::c_all_of(members, [&](const Member& member) { return ranks.insert(member.rank).second; });
 }
 
 class Matcher {
@@ -184,11 +183,11 @@ class Matcher {
         meeting.arrivals.push_back({member.process, start_ns, start_ns, EndOf(member.ranges[k])});
       }
       const int64_t last_ns = meeting.LastNs();
-      const bool is_met = std::all_of(meeting.arrivals.begin(), meeting.arrivals.end(),
-                                      [&](const Arrival& arrival) { return arrival.end_ns >= last_ns; });
+      const bool is_met =
+          absl::c_all_of(meeting.arrivals, [&](const Arrival& arrival) { return arrival.end_ns >= last_ns; });
       if (is_met || !must_meet) {
         meetings.push_back(std::move(meeting));
-      } else if (!std::any_of(members.begin(), members.end(), [&](const Member& m) { return IsBeside(m, k); })) {
+      } else if (!absl::c_any_of(members, [&](const Member& m) { return IsBeside(m, k); })) {
         return false;
       }
     }
@@ -211,8 +210,7 @@ class Matcher {
   // Clocks of different machines differ.
   bool AreOnOneMachine(const std::vector<Member>& members) const {
     const auto host_of = [&](const Member& member) { return model_.processes[member.process].boot_id; };
-    return std::all_of(members.begin(), members.end(),
-                       [&](const Member& m) { return host_of(m) == host_of(members.front()); });
+    return absl::c_all_of(members, [&](const Member& m) { return host_of(m) == host_of(members.front()); });
   }
 
   void MatchMembers(const std::vector<Member>& members) {
@@ -222,8 +220,7 @@ class Matcher {
       const auto kind = [&](const Member& member) {
         return model_.ops[model_.calls.op[member.calls[k]]].collective()->kind;
       };
-      if (!std::all_of(members.begin(), members.end(),
-                       [&](const Member& m) { return kind(m) == kind(members.front()); })) {
+      if (!absl::c_all_of(members, [&](const Member& m) { return kind(m) == kind(members.front()); })) {
         ++result_.oddities[kOtherOrder];
         return;
       }
@@ -234,8 +231,7 @@ class Matcher {
   Meeting MeetingOf(const std::vector<Member>& members, size_t k) const {
     Meeting meeting;
     meeting.call = members.front().calls[k];
-    meeting.on_gpu =
-        std::all_of(members.begin(), members.end(), [&](const Member& m) { return spans_.contains(m.calls[k]); });
+    meeting.on_gpu = absl::c_all_of(members, [&](const Member& m) { return spans_.contains(m.calls[k]); });
     for (const Member& member : members) {
       const CallIndex call = member.calls[k];
       Arrival arrival = {member.process, model_.calls.start_ns[call], model_.calls.start_ns[call],

@@ -59,7 +59,7 @@ Key KeyOf(const Op& op) {
 CollectiveGroup& GroupOf(const Op& op, CollectiveMap& groups) { return GroupOf(KeyOf(op), groups); }
 
 std::string Words(std::string words) {
-  std::replace(words.begin(), words.end(), '_', ' ');
+  absl::c_replace(words, '_', ' ');
   return words;
 }
 
@@ -72,7 +72,6 @@ std::string ReductionName(int32_t reduction) {
 }
 
 std::string TypeLabel(DataType type) { return type == DataType::kUnknown ? "" : Words(EnumName(type)); }
-
 std::string JoinNumbers(const std::set<int32_t>& numbers) { return absl::StrJoin(numbers, ","); }
 
 struct RangeGroup {
@@ -129,70 +128,66 @@ double BusBytes(const Key& key) {
 
 TypedColumns<CollectiveGroup> CollectivesColumns(int64_t wall_ns) {
   return {
-      {As(Role::kKey, TextColumn("kind", "What is done.")),
+      {As(Role::kKey, TextColumn("kind")), "What is done.",
        [](const CollectiveGroup& group) { return Words(EnumName(group.kind)); }},
-      {As(Role::kKey, NumberColumn("communicator", "Its number in each process, in the order of first use.")),
+      {As(Role::kKey, NumberColumn("communicator")), "Its number in each process, in the order of first use.",
        [](const CollectiveGroup& group) {
          return group.communicator == 0 ? Cell() : Cell(static_cast<int64_t>(group.communicator));
        }},
-      {As(Role::kChoice, NumberColumn("ranks", "Processes in the communicator.")),
+      {As(Role::kChoice, NumberColumn("ranks")), "Processes in the communicator.",
        [](const CollectiveGroup& group) { return group.members <= 0 ? Cell() : Cell(int64_t{group.members}); }},
-      {As(Role::kShape,
-          IntegerColumn("size", "bytes", Better::kNeither,
-                        "Bytes of one call as NCCL and MPI count them: what the caller sends, or receives if it only "
-                        "receives; of reduce scatter and all to all, one rank's part.")),
+      {As(Role::kShape, IntegerColumn("size", "bytes", Better::kNeither)),
+       "Bytes of one call as NCCL and MPI count them: what the caller sends, or receives if it only receives; of "
+       "reduce scatter and all to all, one rank's part.",
        [](const CollectiveGroup& group) { return group.KnowsSize() ? Cell(group.bytes()) : Cell(); }},
-      {As(Role::kChoice, TextColumn("type", "Data type of the elements.")),
+      {As(Role::kChoice, TextColumn("type")), "Data type of the elements.",
        [](const CollectiveGroup& group) { return TypeLabel(group.type); }},
-      {As(Role::kKey, TextColumn("reduction", "How elements are combined.")),
+      {As(Role::kKey, TextColumn("reduction")), "How elements are combined.",
        [](const CollectiveGroup& group) { return ReductionName(group.reduction); }},
       {CallsColumn("Calls of all ranks of this run."), &CollectiveGroup::calls},
-      {As(Role::kAmount, IntegerColumn("bytes", "bytes", Better::kLower, "Of all these calls.")),
+      {As(Role::kAmount, IntegerColumn("bytes", "bytes", Better::kLower)), "Of all these calls.",
        [](const CollectiveGroup& group) { return group.KnowsSize() ? Cell(group.bytes() * group.calls) : Cell(); }},
       OpTotalTime(),
-      {RealColumn("rate", "GB/s", Better::kHigher,
-                  "Bytes over time of blocking calls, waiting for the others included. Others: not known."),
+      {RealColumn("rate", "GB/s", Better::kHigher),
+       "Bytes over time of blocking calls, waiting for the others included. Others: not known.",
        [](const CollectiveGroup& group) {
          return group.is_asynchronous || group.bytes() == 0 ? Cell() : Rate(group.bytes(), group.calls, group.total_ns);
        }},
       OpWallPercent(wall_ns),
       OpMeanTime(),
-      {TimeColumn("arrival_skew",
-                  "From the first to the last rank's arrival at the same operation, median; by the kernels where all "
-                  "have them, else by the calls (table ranks: which rank is late)."),
+      {TimeColumn("arrival_skew"),
+       "From the first to the last rank's arrival at the same operation, median; by the kernels where all have them, "
+       "else by the calls (table ranks: which rank is late).",
        [](const CollectiveGroup& group) {
          std::vector<int64_t> skews_ns = group.skews_ns;
-         std::sort(skews_ns.begin(), skews_ns.end());
+         absl::c_sort(skews_ns);
          return skews_ns.empty() ? Cell() : Cell(QuantileOfSorted(skews_ns, 0.5));
        }},
-      {IntegerColumn("failed", "", Better::kLower, "Calls that returned an error."), &CollectiveGroup::failed},
-      {TextColumn("callers", "Ranks that called, where known."),
+      {IntegerColumn("failed", "", Better::kLower), "Calls that returned an error.", &CollectiveGroup::failed},
+      {TextColumn("callers"), "Ranks that called, where known.",
        [](const CollectiveGroup& group) { return JoinNumbers(group.ranks); }},
-      {TextColumn("peers", "Roots or partners, where there are any."),
+      {TextColumn("peers"), "Roots or partners, where there are any.",
        [](const CollectiveGroup& group) { return JoinNumbers(group.peers); }},
-      {TextColumn(
-           "functions",
-           "Functions called; ranges of torch.distributed's backend (gloo:all_reduce), of which sizes are not known."),
+      {TextColumn("functions"),
+       "Functions called; ranges of torch.distributed's backend (gloo:all_reduce), of which sizes are not known.",
        &CollectiveGroup::functions},
       OpWallShare(),
   };
 }
 
 TypedColumns<CollectiveGroup> GpuColumns() {
-  return {
-      {TimeColumn("gpu_time",
-                  "Durations of what GPUs did for these calls on all ranks: it also waits for the other ranks there."),
-       [](const CollectiveGroup& group) { return group.gpu.activities > 0 ? Cell(group.gpu.busy_ns) : Cell(); }},
-      {RealColumn("gpu_rate", "GB/s", Better::kHigher,
-                  "Bytes over GPU time (algorithm bandwidth, of a rank's part where size is one)."),
-       &CollectiveGroup::GpuRate},
-      {RealColumn("bus_rate", "GB/s", Better::kHigher,
-                  "What the links move by GPU time: gpu_rate times what the best algorithm moves for each byte, as "
-                  "nccl-tests has it."),
-       [](const CollectiveGroup& group) {
-         const std::optional<double> rate = group.GpuRate();
-         return rate && group.members > 1 && BusBytes(group) > 0 ? Cell(*rate * BusBytes(group)) : Cell();
-       }}};
+  return {{TimeColumn("gpu_time"),
+           "Durations of what GPUs did for these calls on all ranks: it also waits for the other ranks there.",
+           [](const CollectiveGroup& group) { return group.gpu.activities > 0 ? Cell(group.gpu.busy_ns) : Cell(); }},
+          {RealColumn("gpu_rate", "GB/s", Better::kHigher),
+           "Bytes over GPU time (algorithm bandwidth, of a rank's part where size is one).", &CollectiveGroup::GpuRate},
+          {RealColumn("bus_rate", "GB/s", Better::kHigher),
+           "What the links move by GPU time: gpu_rate times what the best algorithm moves for each byte, as nccl-tests "
+           "has it.",
+           [](const CollectiveGroup& group) {
+             const std::optional<double> rate = group.GpuRate();
+             return rate && group.members > 1 && BusBytes(group) > 0 ? Cell(*rate * BusBytes(group)) : Cell();
+           }}};
 }
 
 CollectiveMap Collect(const TraceModel& model, const TableOptions& options) {

@@ -42,47 +42,47 @@ struct RankRow {
 
 TypedColumns<RankRow> RanksColumns(bool has_ranks) {
   TypedColumns<RankRow> columns = {
-      {TextColumn("rank", "As set by its launcher (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)."),
+      {TextColumn("rank"), "As set by its launcher (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID).",
        Known(&RankRow::rank)},
-      {NumberColumn("process", "Process id."), [](const RankRow& row) { return row.process.pid; }},
-      {Detail(TextColumn("host", "Machine.")), [](const RankRow& row) { return KnownText(row.process.host); }},
-      {NumberColumn("devices", "GPUs that worked for it."), [](const RankRow& row) { return row.sums.devices; }},
-      {NumberColumn("steps", "Steady steps that the row covers; not known: it covers the whole process."),
+      {NumberColumn("process"), "Process id.", [](const RankRow& row) { return row.process.pid; }},
+      {Detail(TextColumn("host")), "Machine.", [](const RankRow& row) { return KnownText(row.process.host); }},
+      {NumberColumn("devices"), "GPUs that worked for it.", [](const RankRow& row) { return row.sums.devices; }},
+      {NumberColumn("steps"), "Steady steps that the row covers; not known: it covers the whole process.",
        [](const RankRow& row) { return row.time.all_steps == 0 ? Cell() : Cell(row.time.all_steps); }},
-      {TimeColumn("step_time", "Of a mean step (the process where there are none)."),
+      {TimeColumn("step_time"), "Of a mean step (the process where there are none).",
        [](const RankRow& row) { return Mean(row.time.duration_ns, row.steps()); }},
-      {TimeColumn("compute",
-                  "In which its GPUs computed, in a mean step; several GPUs' times are added. As far as times of GPUs "
-                  "were measured."),
+      {TimeColumn("compute"),
+       "In which its GPUs computed, in a mean step; several GPUs' times are added. As far as times of GPUs were "
+       "measured.",
        [](const RankRow& row) { return row.OfGpu(row.sums.compute_ns); }},
-      {TimeColumn("communication", "The same of kernels of collectives, waiting included."),
+      {TimeColumn("communication"), "The same of kernels of collectives, waiting included.",
        [](const RankRow& row) { return row.OfGpu(row.sums.communication_ns); }},
-      {TimeColumn("exposed_communication", "Part of it that did not overlap with compute on the same GPU."),
+      {TimeColumn("exposed_communication"), "Part of it that did not overlap with compute on the same GPU.",
        [](const RankRow& row) { return row.OfGpu(row.sums.exposed_ns); }},
-      {PercentColumn("comm_overlap", Better::kHigher, "Part of the communication that overlapped with compute."),
+      {PercentColumn("comm_overlap", Better::kHigher), "Part of the communication that overlapped with compute.",
        [](const RankRow& row) {
          return Percent(row.sums.communication_ns - row.sums.exposed_ns, row.sums.communication_ns);
        }},
-      {NumberColumn("collectives",
-                    "Collective operations in these steps of which the other ranks' calls are known too."),
+      {NumberColumn("collectives"),
+       "Collective operations in these steps of which the other ranks' calls are known too.",
        [](const RankRow& row) { return row.sums.collectives; }},
-      {IntegerColumn("came_last", "", Better::kLower,
-                     "Those that this rank reached last, so that the others waited for it."),
+      {IntegerColumn("came_last", "", Better::kLower),
+       "Those that this rank reached last, so that the others waited for it.",
        [](const RankRow& row) { return row.sums.came_last; }},
-      {Detail(
-           TimeColumn("waited_for", "In a mean step, from the first rank's arrival to this one's where it came last.")),
+      {Detail(TimeColumn("waited_for")),
+       "In a mean step, from the first rank's arrival to this one's where it came last.",
        [](const RankRow& row) { return Mean(row.sums.caused_ns, row.steps()); }},
-      {Detail(TextColumn("late",
-                         "yes: the others wait mostly for this rank, in more steps or longer than chance explains.")),
+      {Detail(TextColumn("late")),
+       "yes: the others wait mostly for this rank, in more steps or longer than chance explains.",
        [](const RankRow& row) { return KnownText(row.sums.is_late ? "yes" : ""); }},
-      {TimeColumn("lateness", "Mean time from the first rank's arrival to this one's."),
+      {TimeColumn("lateness"), "Mean time from the first rank's arrival to this one's.",
        [](const RankRow& row) { return Mean(row.sums.lateness_ns, row.sums.collectives); }},
-      {TimeColumn("waiting",
-                  "In a mean step, in collectives, until the last rank had come: from its kernel's start (its call's, "
-                  "where times of GPUs are not known), at most to its end; of operations at the same time once. Not "
-                  "known of asynchronous calls without times of GPUs."),
+      {TimeColumn("waiting"),
+       "In a mean step, in collectives, until the last rank had come: from its kernel's start (its call's, where times "
+       "of GPUs are not known), at most to its end; of operations at the same time once. Not known of asynchronous "
+       "calls without times of GPUs.",
        [](const RankRow& row) { return row.KnowsWaiting() ? Mean(row.sums.waiting_ns, row.steps()) : Cell(); }},
-      {PercentColumn("waiting_percent", Better::kLower, "Waiting as a part of the step's time."),
+      {PercentColumn("waiting_percent", Better::kLower), "Waiting as a part of the step's time.",
        [](const RankRow& row) {
          return row.KnowsWaiting() ? Percent(row.sums.waiting_ns, row.time.duration_ns) : Cell();
        }},
@@ -115,7 +115,7 @@ bool IsAboveChance(const std::vector<double>& differences) {
 std::vector<double> WithoutOutliers(std::vector<double> differences) {
   std::vector<int64_t> sizes;
   for (const double difference : differences) sizes.push_back(static_cast<int64_t>(std::abs(difference)));
-  std::sort(sizes.begin(), sizes.end());
+  absl::c_sort(sizes);
   const double most = sizes.empty() ? 0 : 2 * static_cast<double>(QuantileOfSorted(sizes, 0.5));
   for (double& difference : differences) difference = std::clamp(difference, -most, most);
   return differences;
@@ -235,8 +235,8 @@ class RankTable {
   void FindLate() {
     double all_ns = 0;
     for (const RankSums& sums : sums_) all_ns += static_cast<double>(sums.caused_ns);
-    const auto last = std::max_element(sums_.begin(), sums_.end(),
-                                       [](const RankSums& a, const RankSums& b) { return a.caused_ns < b.caused_ns; });
+    const auto last =
+        absl::c_max_element(sums_, [](const RankSums& a, const RankSums& b) { return a.caused_ns < b.caused_ns; });
     if (all_ns == 0 || static_cast<double>(last->caused_ns) < kLateRankMostly * all_ns) return;
     std::vector<double> differences;  // from the one that is waited for most among the others
     for (const auto& [step, caused] : caused_in_) {
@@ -264,7 +264,7 @@ class RankTable {
     AddLastRank(shown, table);
     if (!spreads_ns_.empty()) {
       std::vector<int64_t> spreads_ns = spreads_ns_;
-      std::sort(spreads_ns.begin(), spreads_ns.end());
+      absl::c_sort(spreads_ns);
       table->notes.push_back(absl::StrCat(
           "From the first to the last rank's arrival at ", spreads_ns.size(), " collective operations: median ",
           HumanTime(QuantileOfSorted(spreads_ns, 0.5)), ", 95 % within ", HumanTime(QuantileOfSorted(spreads_ns, 0.95)),

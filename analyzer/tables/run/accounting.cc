@@ -172,37 +172,35 @@ TypedColumns<ActivityRow> AccountingColumns(const std::vector<StepGroup>& groups
   };
   TypedColumns<ActivityRow> columns = {
       {ProcessColumn(HasSeveralProcesses(groups)), &ActivityRow::pid},
-      {As(Role::kKey,
-          TextColumn("step", "training, validation, inference; unknown if the direction of the calls is not known.")),
-       &ActivityRow::step},
-      {As(Role::kKey, TextColumn("activity",
-                                 "library: calls; framework: its own ops; not seen: native code or Python between "
-                                 "them; sampled: the same, attributed by samples.")),
+      {As(Role::kKey, TextColumn("step")),
+       "training, validation, inference; unknown if the direction of the calls is not known.", &ActivityRow::step},
+      {As(Role::kKey, TextColumn("activity")),
+       "library: calls; framework: its own ops; not seen: native code or Python between them; sampled: the same, "
+       "attributed by samples.",
        [](const ActivityRow& row) {
          const bool by_samples = row.activity.is_sampled && row.activity.kind == ActivityKind::kNotSeen;
          return by_samples ? kSampled : ActivityName(row.activity.kind);
        }},
-      {As(Role::kKey, TextColumn("what",
-                                 "Kind of call, name of the framework's op; of what is not seen the module and the "
-                                 "lines that it lies between.")),
+      {As(Role::kKey, TextColumn("what")),
+       "Kind of call, name of the framework's op; of what is not seen the module and the lines that it lies between.",
        [](const ActivityRow& row) { return KnownText(row.activity.what); }},
-      {TimeColumn("time", "Wall share in a mean steady step."),
+      {TimeColumn("time"), "Wall share in a mean steady step.",
        [](const ActivityRow& row) { return Mean(row.sums.total_ns, row.steps); }},
-      {PercentColumn("percent", Better::kLower, "Of the step."),
+      {PercentColumn("percent", Better::kLower), "Of the step.",
        [](const ActivityRow& row) { return Percent(row.sums.total_ns, row.whole_ns); }},
-      {As(Role::kPart,
-          TimeColumn("forward", "The part in the forward phase; where nothing is trained, in the network's pass.")),
+      {As(Role::kPart, TimeColumn("forward")),
+       "The part in the forward phase; where nothing is trained, in the network's pass.",
        [](const ActivityRow& row) {
          return row.MeanOf(row.sums.Of(PhaseKind::kForward) + row.sums.Of(PhaseKind::kInference));
        }},
-      {As(Role::kPart, TimeColumn("backward", "The part in the backward phase.")), in_phase(PhaseKind::kBackward)},
-      {As(Role::kPart, TimeColumn("update", "The part while weights are updated and gradients zeroed.")),
+      {As(Role::kPart, TimeColumn("backward")), "The part in the backward phase.", in_phase(PhaseKind::kBackward)},
+      {As(Role::kPart, TimeColumn("update")), "The part while weights are updated and gradients zeroed.",
        in_phase(PhaseKind::kUpdate)},
-      {Detail(TimeColumn("input", "The part while the program waits for its next batch.")),
+      {Detail(TimeColumn("input")), "The part while the program waits for its next batch.",
        in_phase(PhaseKind::kInput)},
-      {Detail(TimeColumn("other", "The part in no phase.")), in_phase(PhaseKind::kUnknown)},
-      {As(Role::kWeight,
-          Detail(TimeColumn("wall_share", "Of all steady steps together: these add up to their duration exactly."))),
+      {Detail(TimeColumn("other")), "The part in no phase.", in_phase(PhaseKind::kUnknown)},
+      {As(Role::kWeight, Detail(TimeColumn("wall_share"))),
+       "Of all steady steps together: these add up to their duration exactly.",
        [](const ActivityRow& row) { return row.sums.total_ns; }},
   };
   if (!model.states.empty()) {
@@ -211,11 +209,11 @@ TypedColumns<ActivityRow> AccountingColumns(const std::vector<StepGroup>& groups
     }));
   }
   if (!model.samples.empty()) {
-    columns.Add({NumberColumn("samples", "Number of CPU-time samples behind the row."), [](const ActivityRow& row) {
+    columns.Add({NumberColumn("samples"), "Number of CPU-time samples behind the row.", [](const ActivityRow& row) {
                    return row.activity.is_sampled ? Cell(row.sums.samples_of_part) : Cell();
                  }});
   }
-  columns.Find("step")->detail = std::all_of(groups.begin(), groups.end(), [&](const StepGroup& group) {
+  columns.Find("step")->detail = absl::c_all_of(groups, [&](const StepGroup& group) {
     return group.kind == groups.front().kind && group.sort == groups.front().sort;
   });
   return columns;
@@ -269,7 +267,7 @@ Lines DivideBySamples(const Lines& activities, const SamplePlaces& places) {
 // By time, unknown last.
 std::vector<Line> InOrder(const Lines& activities) {
   std::vector<Line> lines(activities.begin(), activities.end());
-  std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) {
+  absl::c_stable_sort(lines, [](const Line& a, const Line& b) {
     const bool a_known = a.first.kind != ActivityKind::kUnattributed;
     const bool b_known = b.first.kind != ActivityKind::kUnattributed;
     return a_known != b_known ? a_known : a.second.total_ns > b.second.total_ns;
@@ -285,7 +283,7 @@ int64_t TimeOf(const Lines& lines, const std::function<bool(const Activity&)>& i
 
 void AddRows(const TraceModel& model, const StepGroup& group, const Lines& lines,
              const TypedColumns<ActivityRow>& columns, int64_t whole_ns, Table& table) {
-  const auto steps = static_cast<int64_t>(group.steady.size());
+  const auto steps = std::ssize(group.steady);
   const int64_t pid = model.processes[group.process].pid;
   for (const auto& [activity, sums] : InOrder(lines)) {
     AddRow(columns, {pid, StepName(group.kind, group.sort), activity, sums, steps, whole_ns}, &table);
@@ -298,7 +296,7 @@ void AddNotes(const TraceModel& model, const StepGroup& group, const Lines& acti
     return TimeOf(activities, [kind](const Activity& activity) { return activity.kind == kind; });
   };
   const int64_t unattributed_ns = of_kind(ActivityKind::kUnattributed), not_seen_ns = of_kind(ActivityKind::kNotSeen);
-  const auto steps = static_cast<int64_t>(group.steady.size());
+  const auto steps = std::ssize(group.steady);
   table.notes.push_back(absl::StrCat(
       ProcessLabel(model, group.process), ": ", SteadySteps(steps, group.kind, group.sort), " of ",
       HumanTime(whole_ns / steps), " on average; in ", HumanTime((unattributed_ns + not_seen_ns) / steps),
@@ -318,7 +316,7 @@ void AddNotesOfSamples(const StepGroup& group, const Lines& lines, Table& table)
   if (sampled_ns == 0) return;
   const int64_t idle_ns =
       TimeOf(lines, [](const Activity& activity) { return absl::EndsWith(activity.what, kNotComputing); });
-  const auto steps = static_cast<int64_t>(group.steady.size());
+  const auto steps = std::ssize(group.steady);
   table.notes.push_back(absl::StrCat(
       "Samples tell whose code computed in ", HumanTime(sampled_ns / steps),
       " of this: time of a row with n samples is ", "uncertain by about 1 / sqrt(n) of it. ",

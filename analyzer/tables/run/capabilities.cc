@@ -23,9 +23,7 @@ struct Fact {
   std::string object;
   std::string name;
   std::string state;
-  std::string note;
-  std::string path;
-  std::string build_id;
+  std::string note = {}, path = {}, build_id = {};
   auto Key() const { return std::tie(kind, object, name, state, note, path, build_id); }
   bool operator<(const Fact& other) const { return Key() < other.Key(); }
 };
@@ -39,23 +37,22 @@ struct KnownFact : Fact {
 
 TypedColumns<KnownFact> CapabilitiesColumns() {
   return {
-      {TextColumn("kind",
-                  "library: its functions were called through dlhook; caller: it called them; tap: it reports its own "
-                  "work; counter; loss."),
+      {TextColumn("kind"),
+       "library: its functions were called through dlhook; caller: it called them; tap: it reports its own work; "
+       "counter; loss.",
        &KnownFact::kind},
-      {TextColumn("object", "The file that holds the code; empty: of the process as a whole."),
+      {TextColumn("object"), "The file that holds the code; empty: of the process as a whole.",
        Known(&KnownFact::object)},
-      {TextColumn("name", "Of a library its kind, of a tap or loss its name."), Known(&KnownFact::name)},
-      {TextColumn("state", "hooked, on, off (the user's choice), refused (dlhook's), lost (was on), absent, lost."),
+      {TextColumn("name"), "Of a library its kind, of a tap or loss its name.", Known(&KnownFact::name)},
+      {TextColumn("state"), "hooked, on, off (the user's choice), refused (dlhook's), lost (was on), absent, lost.",
        &KnownFact::state},
-      {Detail(NumberColumn("records",
-                           "Calls, scopes or GPU work that it recorded; those lost. Empty where several objects of a "
-                           "process share them.")),
+      {Detail(NumberColumn("records")),
+       "Calls, scopes or GPU work that it recorded; those lost. Empty where several objects of a process share them.",
        [](const KnownFact& row) { return row.is_known ? Cell(row.records) : Cell(); }},
-      {Detail(NumberColumn("processes", "Processes of the run in which this is the case.")), &KnownFact::processes},
-      {TextColumn("note", "Why, and what to do."), Known(&KnownFact::note)},
-      {Detail(TextColumn("path", "Of the object.")), Known(&KnownFact::path)},
-      {Detail(TextColumn("build_id", "Of the object, in hexadecimal digits; empty: it has none.")),
+      {Detail(NumberColumn("processes")), "Processes of the run in which this is the case.", &KnownFact::processes},
+      {TextColumn("note"), "Why, and what to do.", Known(&KnownFact::note)},
+      {Detail(TextColumn("path")), "Of the object.", Known(&KnownFact::path)},
+      {Detail(TextColumn("build_id")), "Of the object, in hexadecimal digits; empty: it has none.",
        Known(&KnownFact::build_id)},
   };
 }
@@ -143,7 +140,6 @@ class Facts {
                  .object = BaseName(mapping.path),
                  .name = family,
                  .state = "hooked",
-                 .note = "",
                  .path = mapping.path,
                  .build_id = absl::BytesToHexString(mapping.build_id)};
     if (is_library) fact.note = absl::StrCat("first called: ", mapping.detail);
@@ -159,9 +155,7 @@ class Facts {
                        .object = BaseName(capability.object),
                        .name = capability.name,
                        .state = EnumName(capability.state),
-                       .note = absl::StrJoin(words, ". "),
-                       .path = "",
-                       .build_id = ""};
+                       .note = absl::StrJoin(words, ". ")};
     const int sharing = sharers[capability.name];
     const bool tells = capability.name != "python-frames" && capability.name != "module-names" && !is_counter;
     const bool is_on = capability.state == CapabilityState::kOn;
@@ -177,9 +171,7 @@ class Facts {
                        .object = "",
                        .name = EnumName(loss.reason),
                        .state = "lost",
-                       .note = absl::StrJoin(words, ". "),
-                       .path = "",
-                       .build_id = ""};
+                       .note = absl::StrJoin(words, ". ")};
     Add(fact, static_cast<int64_t>(loss.calls), true);
   }
 
@@ -210,9 +202,30 @@ constexpr Advice kOff[] = {
     {"gpu-time", "Leave DLHOOK_GPU as it is by default."},
 };
 
+constexpr std::pair<LossReason, absl::string_view> kAgainstLoss[] = {
+    {LossReason::kRingFull,
+     "Make the rings larger (DLHOOK_RING_KIB, DLHOOK_GROWTH_KIB) or record less (DLHOOK_CAPTURE)."},
+    {LossReason::kNoRing, "Make the rings larger (DLHOOK_RING_KIB); at most 232 threads are recorded at once."},
+    {LossReason::kOutputFull,
+     "Free space where the run is, choose another place (-o, DLHOOK_OUT), or limit it (DLHOOK_MAX_BYTES)."},
+    {LossReason::kOutputGone, "Do not change the run's folder while the program runs."},
+    {LossReason::kDlsymPlainPointer,
+     "Only 2048 functions looked up by dlsym can be distinguished; CUDA driver functions with arguments newer than "
+     "this dlhook are passed through."},
+    {LossReason::kCollectorGone, "Keep dlhook run alive while its program runs."},
+    {LossReason::kReadingsDropped,
+     "Read counters less often (DLHOOK_COUNTERS_AT=time, DLHOOK_COUNTERS_MS), or make the rings larger "
+     "(DLHOOK_RING_KIB)."},
+    {LossReason::kSamplesDropped, "Take fewer samples (--sample=HZ), or make the rings larger (DLHOOK_RING_KIB)."},
+    {LossReason::kGpuBuffersFull, "Make CUPTI's buffers larger (DLHOOK_GPU_BUFFERS_MIB)."},
+    {LossReason::kGpuRecordsDropped, "Make the rings larger (DLHOOK_RING_KIB)."},
+    {LossReason::kTraceLimit, "Raise DLHOOK_MAX_BYTES."},
+    {LossReason::kProfilesDropped, "Raise DLHOOK_MAX_BYTES."},
+    {LossReason::kBadRecord, "dlhook's memory was overwritten: please report it."},
+};
+
 const Tap* TapOf(absl::string_view capability) {
-  const auto found =
-      std::find_if(std::begin(kTaps), std::end(kTaps), [&](const Tap* tap) { return tap->capability == capability; });
+  const auto found = absl::c_find_if(kTaps, [&](const Tap* tap) { return tap->capability == capability; });
   return found == std::end(kTaps) ? nullptr : *found;
 }
 
@@ -269,37 +282,8 @@ std::string AdviceFor(const Capability& capability) {
 }
 
 std::string AdviceFor(const Loss& loss) {
-  switch (loss.reason) {
-    case LossReason::kRingFull:
-      return "Make the rings larger (DLHOOK_RING_KIB, DLHOOK_GROWTH_KIB) or record less (DLHOOK_CAPTURE).";
-    case LossReason::kNoRing:
-      return "Make the rings larger (DLHOOK_RING_KIB); at most 232 threads are recorded at once.";
-    case LossReason::kOutputFull:
-      return "Free space where the run is, choose another place (-o, DLHOOK_OUT), or limit it (DLHOOK_MAX_BYTES).";
-    case LossReason::kOutputGone:
-      return "Do not change the run's folder while the program runs.";
-    case LossReason::kDlsymPlainPointer:
-      return "Only 2048 functions looked up by dlsym can be distinguished; CUDA driver functions with arguments newer "
-             "than this dlhook are passed through.";
-    case LossReason::kCollectorGone:
-      return "Keep dlhook run alive while its program runs.";
-    case LossReason::kReadingsDropped:
-      return "Read counters less often (DLHOOK_COUNTERS_AT=time, DLHOOK_COUNTERS_MS), or make the rings larger "
-             "(DLHOOK_RING_KIB).";
-    case LossReason::kSamplesDropped:
-      return "Take fewer samples (--sample=HZ), or make the rings larger (DLHOOK_RING_KIB).";
-    case LossReason::kGpuBuffersFull:
-      return "Make CUPTI's buffers larger (DLHOOK_GPU_BUFFERS_MIB).";
-    case LossReason::kGpuRecordsDropped:
-      return "Make the rings larger (DLHOOK_RING_KIB).";
-    case LossReason::kTraceLimit:
-    case LossReason::kProfilesDropped:
-      return "Raise DLHOOK_MAX_BYTES.";
-    case LossReason::kBadRecord:
-      return "dlhook's memory was overwritten: please report it.";
-    default:
-      return "";
-  }
+  const auto found = absl::c_find_if(kAgainstLoss, [&](const auto& known) { return known.first == loss.reason; });
+  return found == std::end(kAgainstLoss) ? "" : std::string(found->second);
 }
 
 bool IsMissing(const Capability& capability) {

@@ -21,7 +21,7 @@ struct Requests {
     all_sizes_known &= step.batch > 0;
   }
   Cell Throughput() const {
-    const int64_t sum_ns = std::accumulate(durations_ns.begin(), durations_ns.end(), int64_t{0});
+    const int64_t sum_ns = absl::c_accumulate(durations_ns, int64_t{0});
     if (!all_sizes_known || sum_ns <= 0) return std::monostate();
     return 1e9 * static_cast<double>(samples) / static_cast<double>(sum_ns);
   }
@@ -42,17 +42,17 @@ TypedColumns<RequestRow> LatencyColumns(const std::vector<StepGroup>& groups) {
   };
   return {
       {ProcessColumn(HasSeveralProcesses(groups)), &RequestRow::pid},
-      {TextColumn("model", "The network, if only one ran."), Known(&RequestRow::model)},
-      {TextColumn("batch", "Samples in a request; all: whatever their number."), &RequestRow::batch},
-      {NumberColumn("requests", "Forward passes, without the warm-up."),
+      {TextColumn("model"), "The network, if only one ran.", Known(&RequestRow::model)},
+      {TextColumn("batch"), "Samples in a request; all: whatever their number.", &RequestRow::batch},
+      {NumberColumn("requests"), "Forward passes, without the warm-up.",
        [](const RequestRow& row) { return row.requests.durations_ns.size(); }},
       percentile("p50", "Half of the requests took at most this long.", 0.5),
       percentile("p90", "90 % of the requests took at most this long.", 0.9),
       percentile("p95", "95 % of the requests took at most this long.", 0.95),
       percentile("p99", "99 % of the requests took at most this long.", 0.99),
-      {Detail(TimeColumn("max", "The slowest request.")),
+      {Detail(TimeColumn("max")), "The slowest request.",
        [](const RequestRow& row) { return row.requests.durations_ns.back(); }},
-      {RealColumn("throughput", "samples/s", Better::kHigher, "Samples per second of request time, without pauses."),
+      {RealColumn("throughput", "samples/s", Better::kHigher), "Samples per second of request time, without pauses.",
        [](const RequestRow& row) { return row.requests.Throughput(); }},
   };
 }
@@ -71,7 +71,7 @@ void AddRows(int64_t pid, const Served& served, const TypedColumns<RequestRow>& 
     all.Add(*step);
   }
   const auto add = [&](const std::string& model, const std::string& batch, Requests requests) {
-    std::sort(requests.durations_ns.begin(), requests.durations_ns.end());
+    absl::c_sort(requests.durations_ns);
     AddRow(columns, {pid, model, batch, std::move(requests)}, &table);
   };
   for (const auto& [key, requests] : by_batch) {

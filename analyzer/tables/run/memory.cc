@@ -23,26 +23,26 @@ struct MemoryRow {
 TypedColumns<MemoryRow> MemoryColumns(bool has_processes) {
   return {
       {ProcessColumn(has_processes), &MemoryRow::pid},
-      {As(Role::kKey, TextColumn("device", "Whose memory.")), &MemoryRow::device},
-      {As(Role::kKey,
-          TextColumn("kind", "What it is held for, as far as that follows from when it was allocated and freed.")),
+      {As(Role::kKey, TextColumn("device")), "Whose memory.", &MemoryRow::device},
+      {As(Role::kKey, TextColumn("kind")),
+       "What it is held for, as far as that follows from when it was allocated and freed.",
        [](const MemoryRow& row) { return std::string(MemoryKindName(row.kind)); }},
-      {As(Role::kName, TextColumn("layer", "For whose work it was allocated.")), Known(&MemoryRow::layer)},
-      {As(Role::kKey, TextColumn("allocated_by", "The framework's operator that asked for it.")),
+      {As(Role::kName, TextColumn("layer")), "For whose work it was allocated.", Known(&MemoryRow::layer)},
+      {As(Role::kKey, TextColumn("allocated_by")), "The framework's operator that asked for it.",
        Known(&MemoryRow::op)},
-      {As(Role::kWeight, IntegerColumn("at_peak", "bytes", Better::kLower,
-                                       "Held when the process holds most on this device: these add up to its peak.")),
+      {As(Role::kWeight, IntegerColumn("at_peak", "bytes", Better::kLower)),
+       "Held when the process holds most on this device: these add up to its peak.",
        [](const MemoryRow& row) { return row.sum.at_peak_bytes; }},
-      {PercentColumn("percent", Better::kLower, "Of that peak."),
+      {PercentColumn("percent", Better::kLower), "Of that peak.",
        [](const MemoryRow& row) {
          return row.kind == MemoryKind::kReserved ? Cell() : Percent(row.sum.at_peak_bytes, row.peak_bytes);
        }},
-      {IntegerColumn("most", "bytes", Better::kLower, "The most that is held of this at any time."),
+      {IntegerColumn("most", "bytes", Better::kLower), "The most that is held of this at any time.",
        [](const MemoryRow& row) { return row.sum.blocks == 0 ? Cell() : Cell(row.sum.most_bytes); }},
-      {IntegerColumn("blocks", "", Better::kLower, "Allocations over the whole run."),
+      {IntegerColumn("blocks", "", Better::kLower), "Allocations over the whole run.",
        [](const MemoryRow& row) { return row.sum.blocks == 0 ? Cell() : Cell(row.sum.blocks); }},
-      {Detail(TextColumn("line", "Of the program, of its largest allocation.")), Known(&MemoryRow::line)},
-      {Detail(TextColumn("because", "What makes memory one of the kind, or why it could not be told apart.")),
+      {Detail(TextColumn("line")), "Of the program, of its largest allocation.", Known(&MemoryRow::line)},
+      {Detail(TextColumn("because")), "What makes memory one of the kind, or why it could not be told apart.",
        [](const MemoryRow& row) { return std::string(MemoryKindRule(row.kind)); }},
   };
 }
@@ -76,7 +76,7 @@ class MemoryRows {
       row.device = MemoryDeviceName(device.device);
       row.peak_bytes = device.peak_bytes;
     }
-    std::stable_sort(all.begin(), all.end(), [](const MemoryRow& a, const MemoryRow& b) {
+    absl::c_stable_sort(all, [](const MemoryRow& a, const MemoryRow& b) {
       return std::tie(a.sum.at_peak_bytes, a.sum.most_bytes) > std::tie(b.sum.at_peak_bytes, b.sum.most_bytes);
     });
     return all;
@@ -90,8 +90,8 @@ class MemoryRows {
 
 // Why frees, or all of a part of the run, may be missing.
 std::string GapsOf(const TraceModel& model, ProcessIndex process) {
-  const bool was_stopped = std::any_of(model.recording_stops.begin(), model.recording_stops.end(),
-                                       [&](const RecordingStop& stop) { return stop.process == process; });
+  const bool was_stopped =
+      absl::c_any_of(model.recording_stops, [&](const RecordingStop& stop) { return stop.process == process; });
   if (was_stopped) return "Recording was stopped for a time: what was freed then counts as held.";
   if (model.HasReachedLimit()) return "Only the beginning of the run is known (DLHOOK_MAX_BYTES).";
   if (!model.processes[process].losses.empty()) return "Records were lost: what they tell of is missing here.";

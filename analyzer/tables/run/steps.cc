@@ -31,58 +31,56 @@ struct StepRow {
 // For a program without visible GPU use, GPU columns are omitted rather than zero.
 TypedColumns<StepRow> StepsColumns(int64_t start_ns, bool uses_gpu) {
   return {
-      {NumberColumn("process", "Process id."), &StepRow::pid},
-      {TextColumn("thread", "Name and number of the thread, where threads repeat independently; else all."),
+      {NumberColumn("process"), "Process id.", &StepRow::pid},
+      {TextColumn("thread"), "Name and number of the thread, where threads repeat independently; else all.",
        &StepRow::thread},
-      {NumberColumn("index", "Number of the step, from 0."), &StepRow::index},
-      {TextColumn("phase", "warm-up; steady: like most others; other: evaluation, a smaller batch and the like."),
+      {NumberColumn("index"), "Number of the step, from 0.", &StepRow::index},
+      {TextColumn("phase"), "warm-up; steady: like most others; other: evaluation, a smaller batch and the like.",
        [](const StepRow& row) { return std::string(PhaseName(row.measured.phase)); }},
-      {TextColumn("kind", "training, validation, inference; unknown if the direction of the calls is not known."),
+      {TextColumn("kind"), "training, validation, inference; unknown if the direction of the calls is not known.",
        [](const StepRow& row) { return std::string(StepKindName(row.step.kind)); }},
-      {NumberColumn(
-           "batch",
-           "Samples in one pass (of several: in the first), where shapes show it (of sequences these may be tokens)."),
+      {NumberColumn("batch"),
+       "Samples in one pass (of several: in the first), where shapes show it (of sequences these may be tokens).",
        [](const StepRow& row) { return row.step.batch > 0 ? Cell(row.step.batch) : Cell(); }},
-      {IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
+      {IntegerColumn("start", "ns", Better::kNeither), "Since the run began.",
        [start_ns](const StepRow& row) { return row.measured.start_ns - start_ns; }},
-      {TimeColumn("duration", "From its first call to the next step's; of the last one: to the end of its last call."),
+      {TimeColumn("duration"), "From its first call to the next step's; of the last one: to the end of its last call.",
        [](const StepRow& row) { return row.measured.duration_ns(); }},
-      {IntegerColumn("calls", "", Better::kLower, "Calls that began in it, those inside other calls too."),
+      {IntegerColumn("calls", "", Better::kLower), "Calls that began in it, those inside other calls too.",
        [](const StepRow& row) { return row.measured.calls; }},
-      {IntegerColumn("creations", "", Better::kLower, "oneDNN primitives prepared (seen at capture level 2)."),
+      {IntegerColumn("creations", "", Better::kLower), "oneDNN primitives prepared (seen at capture level 2).",
        [](const StepRow& row) { return row.measured.creations; }},
-      {IntegerColumn("in_library", "ns", Better::kNeither, "Time in which at least one call was active."),
+      {IntegerColumn("in_library", "ns", Better::kNeither), "Time in which at least one call was active.",
        [](const StepRow& row) { return row.measured.in_library_ns; }},
-      {PercentColumn("in_library_percent", Better::kNeither, "The same as a part of the duration."),
+      {PercentColumn("in_library_percent", Better::kNeither), "The same as a part of the duration.",
        [](const StepRow& row) { return Percent(row.measured.in_library_ns, row.measured.duration_ns()); }},
-      {IntegerColumn("launches", "", Better::kLower, "Kernels and CUDA graphs launched in it."),
+      {IntegerColumn("launches", "", Better::kLower), "Kernels and CUDA graphs launched in it.",
        [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.measured.launches) : Cell(); }},
-      {IntegerColumn("copies", "", Better::kLower, "Copies between host and GPU, or inside it."),
+      {IntegerColumn("copies", "", Better::kLower), "Copies between host and GPU, or inside it.",
        [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.measured.copies) : Cell(); }},
-      {IntegerColumn("copied", "bytes", Better::kLower, "Bytes of these copies."),
+      {IntegerColumn("copied", "bytes", Better::kLower), "Bytes of these copies.",
        [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.measured.copied_bytes) : Cell(); }},
-      {Detail(NumberColumn("micro_steps", "Backward passes before the weights are updated (gradient accumulation).")),
+      {Detail(NumberColumn("micro_steps")), "Backward passes before the weights are updated (gradient accumulation).",
        [](const StepRow& row) {
          return row.step.kind == StepKind::kTraining ? Cell(int64_t{row.step.micro_steps}) : Cell();
        }},
-      {Detail(TextColumn("model", "The network that was trained or run, if only one.")),
+      {Detail(TextColumn("model")), "The network that was trained or run, if only one.",
        [](const StepRow& row) { return KnownText(row.step.model); }},
-      {Detail(TextColumn(
-           "step",
-           "The kind; in brackets, if there are several of a kind: the program's own range, the network, the batch.")),
+      {Detail(TextColumn("step")),
+       "The kind; in brackets, if there are several of a kind: the program's own range, the network, the batch.",
        [](const StepRow& row) { return StepName(row.step.kind, row.step.sort); }},
-      {Detail(TextColumn("left_out",
-                         "Why it is in no mean: warm-up, unlike the others, not recorded, the last, much longer.")),
+      {Detail(TextColumn("left_out")),
+       "Why it is in no mean: warm-up, unlike the others, not recorded, the last, much longer.",
        [](const StepRow& row) { return KnownText(LeftOutName(row.step.left_out)); }},
-      {Detail(IntegerColumn("trials", "", Better::kLower, "Executions that only tried an algorithm.")),
+      {Detail(IntegerColumn("trials", "", Better::kLower)), "Executions that only tried an algorithm.",
        [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.measured.trials) : Cell(); }},
-      {Detail(IntegerColumn("running", "ns", Better::kNeither,
-                            "Its thread (of a process, the first) ran on a CPU. This and the next two: not known of "
-                            "steps that are not much longer than the sampling interval (table threads).")),
+      {Detail(IntegerColumn("running", "ns", Better::kNeither)),
+       "Its thread (of a process, the first) ran on a CPU. This and the next two: not known of steps that are not much "
+       "longer than the sampling interval (table threads).",
        [](const StepRow& row) { return row.Told(row.states.running_ns); }},
-      {Detail(TimeColumn("no_processor", "The thread was runnable, waiting for a CPU.")),
+      {Detail(TimeColumn("no_processor")), "The thread was runnable, waiting for a CPU.",
        [](const StepRow& row) { return row.Told(row.states.queued_ns); }},
-      {Detail(IntegerColumn("blocked", "ns", Better::kNeither, "The rest: the thread was blocked.")),
+      {Detail(IntegerColumn("blocked", "ns", Better::kNeither)), "The rest: the thread was blocked.",
        [](const StepRow& row) { return row.Told(row.states.blocked_ns()); }},
   };
 }
@@ -106,10 +104,10 @@ void AddSortNotes(const TraceModel& model, const StepTrack& steps, const Measure
     std::vector<int64_t> durations;
     for (const Step* step : group.steady) durations.push_back(step->end_ns - step->start_ns);
     const Quartiles quartiles = QuartilesOf(durations);
-    table.notes.push_back(
-        absl::StrCat(name, ": ", SteadySteps(static_cast<int64_t>(durations.size()), group.kind, group.sort), " of ",
-                     group.left_out.all, ", median ", HumanTime(quartiles.median), ", quartiles ",
-                     HumanTime(quartiles.lower), " to ", HumanTime(quartiles.upper), ".", group.left_out.Sentence()));
+    table.notes.push_back(absl::StrCat(name, ": ", SteadySteps(std::ssize(durations), group.kind, group.sort), " of ",
+                                       group.left_out.all, ", median ", HumanTime(quartiles.median), ", quartiles ",
+                                       HumanTime(quartiles.lower), " to ", HumanTime(quartiles.upper), ".",
+                                       group.left_out.Sentence()));
   }
   if (sorts > kMaxSortsNoted) {
     table.notes.push_back(absl::StrCat(sorts - kMaxSortsNoted, " more kinds of steps: see the table phases."));
@@ -141,13 +139,6 @@ struct PhasesSums {
   PhaseSums& Of(PhaseKind kind) { return phases[static_cast<size_t>(kind)]; }
 };
 
-PhaseKind PhaseAt(const Step& step, int64_t ns) {
-  for (const PhaseInterval& phase : step.phases) {
-    if (ns >= phase.start_ns && ns < phase.end_ns) return phase.kind;
-  }
-  return PhaseKind::kUnknown;
-}
-
 // Steps of one thread do not overlap.
 std::map<ThreadIndex, std::vector<const Step*>> ByThread(const StepGroup& group) {
   std::map<ThreadIndex, std::vector<const Step*>> by_thread;
@@ -166,7 +157,7 @@ void CountCalls(const TraceModel& model, ProcessIndex process, const std::vector
     if (model.ops[model.calls.op[call]].is_creation) continue;
     const auto after = std::ranges::upper_bound(steps, start_ns, {}, &Step::start_ns);
     if (after == steps.begin() || start_ns >= (*(after - 1))->end_ns) continue;
-    ++sums.Of(PhaseAt(**(after - 1), start_ns)).calls;
+    ++sums.Of((**(after - 1)).PhaseAt(start_ns)).calls;
     ++counts[static_cast<size_t>(after - 1 - steps.begin())];
   }
   for (int64_t count : counts) {
@@ -211,26 +202,23 @@ struct PhaseRow {
 TypedColumns<PhaseRow> PhasesColumns(const std::vector<StepGroup>& groups, bool has_looks) {
   TypedColumns<PhaseRow> columns = {
       {ProcessColumn(HasSeveralProcesses(groups)), &PhaseRow::pid},
-      {TextColumn("thread", "Name and number, where threads repeat independently; else all."), &PhaseRow::thread},
-      {As(Role::kKey,
-          TextColumn("step",
-                     "training, validation, inference; unknown if the direction of calls is not known. In brackets, if "
-                     "there are several of a kind: the program's own range, the network, the batch.")),
+      {TextColumn("thread"), "Name and number, where threads repeat independently; else all.", &PhaseRow::thread},
+      {As(Role::kKey, TextColumn("step")),
+       "training, validation, inference; unknown if the direction of calls is not known. In brackets, if there are "
+       "several of a kind: the program's own range, the network, the batch.",
        &PhaseRow::step},
-      {As(Role::kKey,
-          TextColumn("phase",
-                     "other: outside of all phases; warm-up: the first steps, which are not in the other rows.")),
-       &PhaseRow::phase},
-      {NumberColumn("steps", "Steps that the row covers."), &PhaseRow::steps},
-      {TimeColumn("time", "In a mean step; of warm-up: its mean step."),
+      {As(Role::kKey, TextColumn("phase")),
+       "other: outside of all phases; warm-up: the first steps, which are not in the other rows.", &PhaseRow::phase},
+      {NumberColumn("steps"), "Steps that the row covers.", &PhaseRow::steps},
+      {TimeColumn("time"), "In a mean step; of warm-up: its mean step.",
        [](const PhaseRow& row) { return Mean(row.total_ns, row.steps); }},
-      {PercentColumn("percent", Better::kLower, "Of the steady steps' time."),
+      {PercentColumn("percent", Better::kLower), "Of the steady steps' time.",
        [](const PhaseRow& row) { return Percent(row.total_ns, row.steady_ns); }},
-      {RealColumn("calls", "", Better::kLower, "Library calls in a mean step, without those inside others."),
+      {RealColumn("calls", "", Better::kLower), "Library calls in a mean step, without those inside others.",
        [](const PhaseRow& row) {
          return row.calls ? Cell(static_cast<double>(*row.calls) / static_cast<double>(row.steps)) : Cell();
        }},
-      {As(Role::kWeight, TimeColumn("total_time", "Of all these steps: a kind's phases add up to their duration.")),
+      {As(Role::kWeight, TimeColumn("total_time")), "Of all these steps: a kind's phases add up to their duration.",
        &PhaseRow::total_ns},
   };
   if (has_looks) {
@@ -249,7 +237,7 @@ void AddRows(const TraceModel& model, const LayerAnalysis& analysis, const StepG
   const int64_t pid = model.processes[group.process].pid;
   const std::string thread = ThreadLabel(model, group.threads);
   const std::string kind = StepName(group.kind, group.sort);
-  const auto steps = static_cast<int64_t>(group.steady.size());
+  const auto steps = std::ssize(group.steady);
   const int64_t whole_ns = DurationOf(group.steady);
   for (PhaseKind phase : kOrder) {
     const PhaseSums& sum = sums.Of(phase);
@@ -263,7 +251,7 @@ void AddRows(const TraceModel& model, const LayerAnalysis& analysis, const StepG
                                        sums.most_calls, " calls: numbers of calls are means."));
   }
   if (group.warm_up.empty()) return;
-  const auto warm_up = static_cast<int64_t>(group.warm_up.size());
+  const auto warm_up = std::ssize(group.warm_up);
   AddRow(columns, {pid, thread, kind, "warm-up", warm_up, DurationOf(group.warm_up), 0, std::nullopt}, &table);
 }
 
@@ -312,8 +300,8 @@ absl::StatusOr<Table> PhasesTable(const TraceModel& model, const TableOptions& o
     const std::string left_out = group.left_out.Sentence();
     if (left_out.empty()) continue;
     table.notes.push_back(absl::StrCat(ProcessLabel(model, group.process), ": ",
-                                       SteadySteps(static_cast<int64_t>(group.steady.size()), group.kind, group.sort),
-                                       " of ", group.left_out.all, ".", left_out));
+                                       SteadySteps(std::ssize(group.steady), group.kind, group.sort), " of ",
+                                       group.left_out.all, ".", left_out));
   }
   if (!model.states.empty() && !groups.empty()) table.notes.push_back(LookNote());
   if (groups.empty()) table.notes.push_back("No steps were found.");

@@ -92,21 +92,18 @@ void AddActivities(const TraceModel& model, Metrics& metrics) {
   };
   std::vector<std::string> words;
   for (const auto& [kind, word] : kWords) {
-    const auto count = std::count(model.gpu.kind.begin(), model.gpu.kind.end(), kind);
+    const auto count = absl::c_count(model.gpu.kind, kind);
     if (count > 0) words.push_back(absl::StrCat(word, " ", count));
   }
-  metrics.Count("gpu_activities", static_cast<int64_t>(model.gpu.size()), absl::StrJoin(words, ", "));
+  metrics.Count("gpu_activities", std::ssize(model.gpu), absl::StrJoin(words, ", "));
 }
 
 // The largest of them over the whole run.
 void AddTop(const std::string& metric, const std::map<std::string, int64_t>& sums_ns, int64_t all_ns,
             const std::string& note, Metrics& metrics) {
-  std::vector<std::pair<int64_t, std::string>> order;
-  for (const auto& [name, sum_ns] : sums_ns) order.emplace_back(-sum_ns, name);
-  std::sort(order.begin(), order.end());
+  const auto order = LargestFirst(sums_ns);
   for (size_t i = 0; i < std::min(kTop, order.size()); ++i) {
-    const int64_t sum_ns = -order[i].first;
-    metrics.TimeOf(absl::StrCat(metric, order[i].second), sum_ns, all_ns, note);
+    metrics.TimeOf(absl::StrCat(metric, order[i].first), order[i].second, all_ns, note);
   }
 }
 
@@ -135,14 +132,12 @@ void AddGpuMetrics(const TraceModel& model, const TableOptions& options, Metrics
 
 TypedColumns<Metric> SummaryColumns() {
   return {
-      {TextColumn("metric", "What the row measures."), &Metric::metric},
-      {NumberColumn("value", "In the row's unit."), &Metric::value},
-      {TextColumn("unit", "ns, bytes; empty for counts."), &Metric::unit},
-      {Within(Range::kNotNegative,
-              PercentColumn("percent", Better::kNeither,
-                            "The value as a part of what the note names; a sum over threads may be more than 100.")),
-       &Metric::percent},
-      {TextColumn("note", "What it means, or why."), &Metric::note},
+      {TextColumn("metric"), "What the row measures.", &Metric::metric},
+      {NumberColumn("value"), "In the row's unit.", &Metric::value},
+      {TextColumn("unit"), "ns, bytes; empty for counts.", &Metric::unit},
+      {Within(Range::kNotNegative, PercentColumn("percent", Better::kNeither)),
+       "The value as a part of what the note names; a sum over threads may be more than 100.", &Metric::percent},
+      {TextColumn("note"), "What it means, or why.", &Metric::note},
   };
 }
 
@@ -172,8 +167,8 @@ void AddCounts(const TraceModel& model, const RunTotals& totals, Metrics& metric
   for (const AggregateRow& row : model.aggregates) aggregated += row.count;
   std::set<ThreadIndex> threads(model.calls.thread.begin(), model.calls.thread.end());
   for (const AggregateRow& row : model.aggregates) threads.insert(row.thread);
-  metrics.Count("processes", static_cast<int64_t>(model.processes.size()), "with recorded calls");
-  metrics.Count("threads", static_cast<int64_t>(threads.size()), "with recorded calls");
+  metrics.Count("processes", std::ssize(model.processes), "with recorded calls");
+  metrics.Count("threads", std::ssize(threads), "with recorded calls");
   metrics.Count("calls", executions, "executions, including those inside other calls");
   metrics.Count("nested_calls", nested, "of them, inside another call of the same kind");
   if (creations > 0) {
@@ -206,10 +201,10 @@ std::string ScopeKindsLabel(const TraceModel& model) {
 
 // What frameworks and Python reported besides calls; no rows if there is nothing.
 void AddScopes(const TraceModel& model, Metrics& metrics) {
-  const auto scopes = static_cast<int64_t>(model.scopes.size());
+  const auto scopes = std::ssize(model.scopes);
   if (scopes > 0) {
-    const auto calls = static_cast<int64_t>(model.calls.size());
-    const int64_t inside = calls - std::count(model.calls.scope.begin(), model.calls.scope.end(), kNone);
+    const auto calls = std::ssize(model.calls);
+    const int64_t inside = calls - absl::c_count(model.calls.scope, kNone);
     metrics.Count("scopes", scopes, ScopeKindsLabel(model));
     metrics.Add("calls_in_scopes", model.calls.scope.empty() ? 0 : inside, "",
                 Percent(model.calls.scope.empty() ? 0 : inside, calls),
@@ -224,22 +219,19 @@ void AddScopes(const TraceModel& model, Metrics& metrics) {
         "outside of which operations were not recorded (DLHOOK_BUDGET, DLHOOK_SCOPES=light; JAX) or not kept "
         "(DLHOOK_MAX_BYTES); of the processes' time");
   }
-  if (!model.python_stacks.empty()) {
-    metrics.Count("python_stacks", static_cast<int64_t>(model.python_stacks.size()), "that differ");
-  }
+  if (!model.python_stacks.empty()) metrics.Count("python_stacks", std::ssize(model.python_stacks), "that differ");
   if (!model.modules.empty()) {
     const auto is_named = [](const Module& module) { return !module.names.empty(); };
-    metrics.Count("python_modules", static_cast<int64_t>(model.modules.size()),
+    metrics.Count("python_modules", std::ssize(model.modules),
                   absl::StrCat("layer objects of Python frameworks; names are known of ",
-                               std::count_if(model.modules.begin(), model.modules.end(), is_named)));
+                               absl::c_count_if(model.modules, is_named)));
   }
 }
 
 // torch.compile, all threads together; 0: nothing was compiled.
 int64_t CompilationNs(const TraceModel& model, const Attribution& attribution) {
   const std::vector<Layer>& layers = attribution.layers;
-  const auto at =
-      std::find_if(layers.begin(), layers.end(), [](const Layer& layer) { return layer.type == kCompilation; });
+  const auto at = absl::c_find_if(layers, [](const Layer& layer) { return layer.type == kCompilation; });
   if (at == layers.end()) return 0;
   const auto compilation = static_cast<LayerIndex>(at - layers.begin());
   int64_t sum_ns = 0;
@@ -262,13 +254,10 @@ void AddSteps(const TraceModel& model, const LayerAnalysis& analysis, Metrics& m
   }
   const MeasuredTrack track = MeasureSteps(model, tracks[0]);
   const auto durations = SteadyDurations(tracks[0]);
-  const auto time_of = [](const std::vector<int64_t>& of_name) {
-    return std::accumulate(of_name.begin(), of_name.end(), int64_t{0});
-  };
-  const auto longest = std::max_element(durations.begin(), durations.end(), [&](const auto& a, const auto& b) {
-    return time_of(a.second) < time_of(b.second);
-  });
-  metrics.Count("steps", static_cast<int64_t>(track.steps.size()),
+  const auto time_of = [](const std::vector<int64_t>& of_name) { return absl::c_accumulate(of_name, int64_t{0}); };
+  const auto longest = absl::c_max_element(
+      durations, [&](const auto& a, const auto& b) { return time_of(a.second) < time_of(b.second); });
+  metrics.Count("steps", std::ssize(track.steps),
                 tracks.size() == 1 ? "" : absl::StrCat("of the first of ", tracks.size(), " processes or threads"));
   metrics.Count("steps_warm_up", track.Count(Phase::kWarmUp),
                 compilation_ns == 0 ? "the first steps, while they make more calls or take longer"
@@ -334,7 +323,7 @@ void AddFailures(const TraceModel& model, Metrics& metrics) {
     order.emplace_back(-calls, function);
     all += calls;
   }
-  std::sort(order.begin(), order.end());
+  absl::c_sort(order);
   if (order.empty()) return;
   metrics.Count("failed_calls", all, "returned an error to the program; by function below");
   for (const auto& [calls, function] : order) {
@@ -364,8 +353,8 @@ void AddCapabilities(const TraceModel& model, Metrics& metrics) {
 }
 
 bool HasTroubles(const TraceModel& model) {
-  return std::any_of(model.processes.begin(), model.processes.end(), [](const ProcessInfo& process) {
-    return !process.losses.empty() || std::any_of(process.capabilities.begin(), process.capabilities.end(), IsMissing);
+  return absl::c_any_of(model.processes, [](const ProcessInfo& process) {
+    return !process.losses.empty() || absl::c_any_of(process.capabilities, IsMissing);
   });
 }
 
@@ -381,7 +370,7 @@ void AddOddities(const TraceModel& model, Metrics& metrics) {
   if (!model.recording_stops.empty()) {
     int64_t stopped_ns = 0;
     for (const RecordingStop& stop : model.recording_stops) stopped_ns += stop.end_ns - stop.start_ns;
-    metrics.Count("recording_stops", static_cast<int64_t>(model.recording_stops.size()),
+    metrics.Count("recording_stops", std::ssize(model.recording_stops),
                   absl::StrCat("for ", HumanTime(static_cast<double>(stopped_ns)),
                                ": calls between a stop and the next start were not recorded"));
   }

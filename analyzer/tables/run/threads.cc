@@ -29,35 +29,33 @@ struct ThreadRow {
 TypedColumns<ThreadRow> ThreadsColumns(bool has_processes) {
   return {
       {ProcessColumn(has_processes), &ThreadRow::pid},
-      {As(Role::kKey,
-          TextColumn("thread", "Name and number; of threads without recorded calls name and the kernel's number.")),
-       &ThreadRow::thread},
-      {Detail(NumberColumn("tid", "The kernel's number of the thread.")), &ThreadRow::tid},
-      {As(Role::kKey, TextColumn("step",
-                                 "whole run: from the thread's beginning to its end; training, validation, inference: "
-                                 "in a mean steady step, also of threads that have no steps of their own.")),
+      {As(Role::kKey, TextColumn("thread")),
+       "Name and number; of threads without recorded calls name and the kernel's number.", &ThreadRow::thread},
+      {Detail(NumberColumn("tid")), "The kernel's number of the thread.", &ThreadRow::tid},
+      {As(Role::kKey, TextColumn("step")),
+       "whole run: from the thread's beginning to its end; training, validation, inference: in a mean steady step, "
+       "also of threads that have no steps of their own.",
        &ThreadRow::step},
-      {NumberColumn("steps", "Steps that the row covers."),
+      {NumberColumn("steps"), "Steps that the row covers.",
        [](const ThreadRow& row) { return row.step == kWholeRun ? Cell() : Cell(row.steps); }},
-      {IntegerColumn("time", "ns", Better::kNeither,
-                     "Lifetime of the thread, or its part in the step. The next three add up to it."),
+      {IntegerColumn("time", "ns", Better::kNeither),
+       "Lifetime of the thread, or its part in the step. The next three add up to it.",
        [](const ThreadRow& row) { return row.sums.wall_ns > 0 ? Mean(row.sums.wall_ns, row.steps) : Cell(); }},
-      {TimeColumn("running", "It ran on a CPU. Not known where steps are shorter than the sampling interval."),
+      {TimeColumn("running"), "It ran on a CPU. Not known where steps are shorter than the sampling interval.",
        [](const ThreadRow& row) {
          return row.thread == kEnded ? Cell(row.sums.running_ns) : row.MeanOf(row.sums.running_ns);
        }},
-      {TimeColumn("no_processor",
-                  "Runnable, waiting for a CPU: other threads or programs had the processors, or its quota of "
-                  "processor time was used up."),
+      {TimeColumn("no_processor"),
+       "Runnable, waiting for a CPU: other threads or programs had the processors, or its quota of processor time was "
+       "used up.",
        [](const ThreadRow& row) { return row.MeanOf(row.sums.queued_ns); }},
-      {IntegerColumn("blocked", "ns", Better::kNeither,
-                     "The rest: it waited for something else, or was idle. Time without a processor counts here until "
-                     "the thread gets one."),
+      {IntegerColumn("blocked", "ns", Better::kNeither),
+       "The rest: it waited for something else, or was idle. Time without a processor counts here until the thread "
+       "gets one.",
        [](const ThreadRow& row) { return row.MeanOf(std::max<int64_t>(row.sums.blocked_ns(), 0)); }},
-      {TextColumn(
-           "blocked_in",
-           "What it was blocked in (thread-state samples), with shares: lock (or condition: the futex), poll (for "
-           "files, pipes, sockets), read or write, sleep, child (waits for a process), page fault (or stopped)."),
+      {TextColumn("blocked_in"),
+       "What it was blocked in (thread-state samples), with shares: lock (or condition: the futex), poll (for files, "
+       "pipes, sockets), read or write, sleep, child (waits for a process), page fault (or stopped).",
        [](const ThreadRow& row) { return KnownText(BlockedInText(row.sums.found_ns)); }},
   };
 }
@@ -90,7 +88,7 @@ std::vector<ThreadRow> RowsOf(const TraceModel& model, const std::vector<ThreadS
       StateSums sums;
       const IntervalSet times = TimeOf(group);
       for (const Interval& time : times.intervals()) sums.Add(states.In(time));
-      add(states, StepName(group.kind, group.sort), static_cast<int64_t>(group.steady.size()), sums);
+      add(states, StepName(group.kind, group.sort), std::ssize(group.steady), sums);
     }
   }
   return rows;
@@ -130,26 +128,22 @@ const char* ColumnNameOf(ThreadsBy by) {
 }
 
 const char* ExplanationOf(ThreadsBy by) {
-  switch (by) {
-    case ThreadsBy::kFunction:
-      return "Python function, or native function outside the C and C++ libraries, in which the thread was blocked.";
-    case ThreadsBy::kLine:
-      return "Line of the program itself that led there, else the innermost line that is known.";
-    default:
-      return "Where the thread was blocked, then its callers outwards; without the C and C++ libraries.";
-  }
+  if (by == ThreadsBy::kFunction)
+    return "Python function, or native function outside the C and C++ libraries, in which the thread was blocked.";
+  if (by == ThreadsBy::kLine)
+    return "Line of the program itself that led there, else the innermost line that is known.";
+  return "Where the thread was blocked, then its callers outwards; without the C and C++ libraries.";
 }
 
 TypedColumns<PlaceRow> PlaceColumns(ThreadsBy by, bool has_processes) {
   return {
       {ProcessColumn(has_processes), &PlaceRow::pid},
       {As(Role::kKey, TextColumn(ColumnNameOf(by), ExplanationOf(by))), &PlaceRow::place},
-      {As(Role::kKey, TextColumn("blocked_in", "The kind of system call, as in the table by threads.")),
+      {As(Role::kKey, TextColumn("blocked_in")), "The kind of system call, as in the table by threads.",
        &PlaceRow::blocked_in},
-      {As(Role::kWeight, IntegerColumn("blocked", "ns", Better::kNeither,
-                                       "Estimated blocked time at this place, summed over threads.")),
-       &PlaceRow::blocked_ns},
-      {TextColumn("threads", "The thread, or how many there are."), &PlaceRow::threads},
+      {As(Role::kWeight, IntegerColumn("blocked", "ns", Better::kNeither)),
+       "Estimated blocked time at this place, summed over threads.", &PlaceRow::blocked_ns},
+      {TextColumn("threads"), "The thread, or how many there are.", &PlaceRow::threads},
   };
 }
 
@@ -260,7 +254,7 @@ absl::StatusOr<Table> ThreadsTable(const TraceModel& model, const TableOptions& 
   const std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
   std::vector<ThreadRow> rows = RowsOf(model, threads, groups);
   AddRests(model, threads, rows);
-  std::stable_sort(rows.begin(), rows.end(), [](const ThreadRow& a, const ThreadRow& b) {
+  absl::c_stable_sort(rows, [](const ThreadRow& a, const ThreadRow& b) {
     const bool a_whole = a.step == kWholeRun, b_whole = b.step == kWholeRun;
     return a_whole != b_whole ? b_whole : a.sums.running_ns > b.sums.running_ns;
   });
@@ -270,8 +264,7 @@ absl::StatusOr<Table> ThreadsTable(const TraceModel& model, const TableOptions& 
     table.notes.push_back(
         "Thread states were not sampled: `dlhook run` does that, from outside, if it has access to the program's "
         "processes; a preloaded library alone does not.");
-  } else if (std::any_of(rows.begin(), rows.end(),
-                         [](const ThreadRow& row) { return row.thread != kEnded && !row.sums.IsTold(); })) {
+  } else if (absl::c_any_of(rows, [](const ThreadRow& row) { return row.thread != kEnded && !row.sums.IsTold(); })) {
     table.notes.push_back(
         "Empty: too few steps follow each other without a pause, and they are shorter than the sampling interval "
         "(DLHOOK_COUNTERS=task-clock with DLHOOK_COUNTERS_MS=1 samples more often).");
