@@ -181,8 +181,7 @@ std::vector<Finding> FindSecondPasses(const StepFacts& facts) {
       "Behind %d of %d training steps the model runs once more without gradients, with as many rows: %s for each step "
       "of %s.",
       passes, steps, HumanTime(finding.gain_ns), HumanTime(facts.step_ns()));
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kMedium;
+  finding.Estimate(GainBasis::kUpperBound);
   finding.evidence = "table steps: a validation step of the same batch behind each training step";
   finding.advice =
       "If it is the same batch (accuracy of the training): use the outputs that the loss was computed from "

@@ -120,10 +120,7 @@ std::vector<Finding> FindNeedlessBackward(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.steps().kind != StepKind::kTraining || facts.HasGpuTimes()) return {};
   std::vector<Finding> findings = FindPassesAgain(facts);
   if (findings.empty()) findings = FindUnusedGradients(facts);
-  for (Finding& finding : findings) {
-    finding.basis = GainBasis::kUpperBound;
-    finding.confidence = Confidence::kMedium;
-  }
+  for (Finding& finding : findings) finding.Estimate(GainBasis::kUpperBound);
   return findings;
 }
 
