@@ -162,6 +162,29 @@ double InterruptedNs(const std::vector<int64_t>& durations_ns) {
   return std::max(fence, kHalfAsLongAgain * static_cast<double>(quartiles.median));
 }
 
+void CountWaitsForWorkers(const TraceModel& model, StepTrack& track) {
+  const int64_t middle_ns = track.steps.empty() ? 0 : track.steps[track.steps.size() / 2].start_ns;
+  const auto workers = absl::c_count_if(model.processes, [&](const ProcessInfo& process) {
+    return process.parent_pid == model.processes[track.process].pid && process.calls == 0 &&
+           process.start_ns <= middle_ns && middle_ns < process.end_ns;
+  });
+  std::vector<Step> longer;
+  std::vector<int64_t> numbers;
+  int64_t number = 0;
+  for (const Step& step : track.steps) {
+    if (step.kind != StepKind::kTraining) continue;
+    if (step.left_out == LeftOut::kMuchLonger && 2 * InputNs(step) > DurationOf(step)) {
+      longer.push_back(step);
+      numbers.push_back(number);
+    }
+    ++number;
+  }
+  if (workers < 2 || DistanceOf(longer, numbers).first != workers) return;
+  for (Step& step : track.steps) {
+    if (step.left_out == LeftOut::kMuchLonger && 2 * InputNs(step) > DurationOf(step)) step.left_out = LeftOut::kNot;
+  }
+}
+
 std::vector<StepTrack> Judged(std::vector<StepTrack> tracks) {
   std::map<std::pair<ProcessIndex, SortOfSteps>, bool> has_scopes;
   const auto sort_of = [](const Step& step) { return SortOfSteps(step.kind, step.sort); };
