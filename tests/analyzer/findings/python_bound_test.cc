@@ -68,6 +68,54 @@ TEST(PythonBound, NamesNumbersTakenOutOfTensors) {
   }
 }
 
+// At the line of most of them, over all stacks that lead there.
+TEST(PythonBound, NumbersAreTakenOutAtTheLineOfMost) {
+  CpuProgram program;
+  std::vector<StackIndex> stacks = {program.builder().AddStack({{"train.py", "<module>", 9}})};
+  for (uint32_t line = 1; line < 4; ++line)
+    stacks.push_back(program.builder().AddStack(
+        {{"/opt/lib/python3.11/site-packages/torch/_tensor_str.py", "_str", line}, {"train.py", "<module>", 7}}));
+  for (int i = 0; i < 80 * CpuProgram::kSteps; ++i) {
+    const size_t of_stack = i % 20 < 8 ? 0 : 1 + static_cast<size_t>(i % 3);
+    program.builder().Scope("aten::item", ScopeKind::kFrameworkOp, i * CpuProgram::kStepNs / 80, 5'000, 0, -1,
+                            stacks[of_stack]);
+  }
+  EXPECT_EQ(program.Find("python-bound").Of(0, "line"), "train.py:7");
+}
+
+// In each step, 40 operations of 10 us with Python between them in its first half, then something else.
+TEST(PythonBound, IsJudgedByTheTimeInWhichTheProgramRan) {
+  for (const bool is_busy : {false, true}) {
+    CpuProgram program;
+    const StackIndex stack = program.builder().AddStack({{"train.py", "<module>", 7}});
+    for (int64_t step_ns = 0; step_ns < CpuProgram::kSteps * CpuProgram::kStepNs; step_ns += CpuProgram::kStepNs) {
+      for (int i = 0; i < 40; ++i)
+        program.builder().Scope("aten::mul", ScopeKind::kFrameworkOp, step_ns + i * 5'000, 1'000, 0, -1, stack);
+      program.builder().Scope("aten::mul", ScopeKind::kFrameworkOp, step_ns + 200'000, 799'000, 0, -1, stack);
+    }
+    program.Load(is_busy ? 0.4 : 1, 1);
+    for (LoadSample& sample : program.builder().model().loads) {
+      sample.first_thread_cpu_ns = static_cast<int64_t>((is_busy ? 0.4 : 1) * static_cast<double>(sample.time_ns));
+      sample.waiting_ns = sample.time_ns - sample.first_thread_cpu_ns;
+    }
+    EXPECT_THAT(program.Find("python-bound").rows, SizeIs(is_busy ? 1 : 0));
+  }
+}
+
+// Gloo's collective operations are ranges between operations.
+TEST(PythonBound, IsNotWaitingForOtherRanks) {
+  for (const char* range : {"gloo:all_reduce", "my range"}) {
+    CpuProgram program;
+    const StackIndex stack = program.builder().AddStack({{"train.py", "<module>", 7}});
+    for (int i = 0; i < 40 * CpuProgram::kSteps; ++i) {
+      const int64_t at_ns = i * CpuProgram::kStepNs / 40;
+      program.builder().Scope("aten::mul", ScopeKind::kFrameworkOp, at_ns, 10'000, 0, -1, stack);
+      program.builder().Scope(range, ScopeKind::kUserRange, at_ns + 11'000, 13'000);
+    }
+    EXPECT_THAT(program.Find("python-bound").rows, SizeIs(absl::string_view(range) == "my range" ? 1 : 0));
+  }
+}
+
 // 80 tiny operations a step, and so many library calls: products of one row forward, or of the backward pass.
 std::string AdviceFor(const char* name, int forward, int backward, int64_t rows = 16) {
   CpuProgram program;
