@@ -291,11 +291,15 @@ std::vector<Finding> ReducedGradients(const StepFacts& facts) {
              "DistributedDataParallel: `with model.no_sync():` around all passes but the last (accelerate: "
              "accumulate()); else reduce them once, before the update.");
   finding.where = facts.LayersOf(is_reduction);
+  // Hooks of the backward pass have no line: that of what ran before.
   const ScopeColumns& scopes = facts.model().scopes;
-  for (ScopeIndex scope = 0; scope < scopes.size() && finding.line.empty(); ++scope) {
-    if (!absl::EndsWith(facts.model().names[scopes.look[scope].name], "::allreduce_")) continue;
-    if (scopes.look[scope].stack == kNone) continue;
-    finding.line = LineLabel(facts.model(), ReadPythonPlaces(facts.model())[scopes.look[scope].stack]);
+  StackIndex stack = kNone;
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+    const ScopeLook& look = scopes.look[scope];
+    if (look.stack != kNone) stack = look.stack;
+    if (stack == kNone || !absl::EndsWith(facts.model().names[look.name], "::allreduce_")) continue;
+    finding.line = LineLabel(facts.model(), ReadPythonPlaces(facts.model())[stack]);
+    if (facts.StepAt(facts.model().threads[scopes.thread[scope]].process, scopes.start_ns[scope]) != kNone) break;
   }
   return {finding};
 }

@@ -1,7 +1,8 @@
 // Rule python-bound: Python, and the framework's overhead between Python and the computation, take a large part of the
 // step. Between operations a program may also wait, for a lock, a file or another thread: the time in which the thread had
 // nothing to run is left out, and what collective operations of Gloo take: they wait for other ranks.
-// On a busy machine parts of the step count without the waits for a processor: short gaps have hardly any, the step has.
+// Numbers that are taken out of tensors one by one are a sure cause: they count with what the framework does for them, and
+// on a busy machine as part of the time that ran: short gaps have hardly any wait for a processor, the step has.
 // Samples tell whether Python computed there or native code (generated, or of a library without hooks), which is left out.
 // Python's time decides. If the operations are tiny, their time is mostly overhead, too, and counts as gain (64
 // examples one by one, then as one batch: a step went from 3.04 ms to 0.08 ms, torch 2.13).
@@ -20,7 +21,7 @@ namespace {
 
 constexpr double kPythonBoundPercent = 20;
 constexpr double kTinyPercent = 10;          // least part of Python if the operations are tiny …
-constexpr double kTinyWholePercent = 50;     // … and of Python and the operations together
+constexpr double kTinyWholePercent = 50;     // … and of Python and the operations together, if no cause is sure
 constexpr double kAsleepPercent = 1;         // is said
 constexpr double kPythonBoundLeastOps = 20;  // framework ops per step
 constexpr double kShortOpNs = 100'000;       // mean time from one op to the next: longer gaps are not overhead
@@ -113,12 +114,19 @@ double CallsOf(const StepFacts& facts, bool is_forward) {
   return calls;
 }
 
+double TimesOf(const StepFacts& facts, const char* op) {
+  const auto found = facts.counted().ops.find(op);
+  return found == facts.counted().ops.end() ? 0 : found->second;
+}
+
+// Numbers that are taken out of tensors one by one, if they are many.
+double NumbersOneByOne(const StepFacts& facts, double ops) {
+  const double numbers = TimesOf(facts, "aten::item");
+  return numbers >= std::max(kLeastNumbers, kNumbersPart * ops) ? numbers : 0;
+}
+
 // `line`: where it is known better.
 std::string AdviceFor(const StepFacts& facts, double ops, bool is_in_model, std::string& line) {
-  const auto times = [&](const char* op) {
-    const auto found = facts.counted().ops.find(op);
-    return found == facts.counted().ops.end() ? 0 : found->second;
-  };
   const auto find_line = [&](const char* name) {
     const auto found = SumNamedOperations(
         facts, [&](const std::string& op) { return op == name ? 1 : 0; }, [](int kind, auto, auto) { return kind; });
@@ -128,14 +136,14 @@ std::string AdviceFor(const StepFacts& facts, double ops, bool is_in_model, std:
     if (const std::string own = named.Line(facts); !own.empty()) line = own;
   };
   const std::string step = facts.StepNoun();
-  if (const double numbers = times("aten::item"); numbers >= std::max(kLeastNumbers, kNumbersPart * ops)) {
+  if (const double numbers = NumbersOneByOne(facts, ops); numbers > 0) {
     find_line("item");
     return absl::StrFormat(
         "Numbers are taken out of tensors one by one, %.0f times a %s (item(), float(), a loop over a tensor, printing "
         "one): compute on the whole tensor, or tensor.tolist() once.",
         numbers, step);
   }
-  if (const double reductions = times("c10d::allreduce_");
+  if (const double reductions = TimesOf(facts, "c10d::allreduce_");
       reductions >= kLeastCollectives && !Wraps(facts.model(), "DistributedDataParallel")) {
     find_line("allreduce_");
     return absl::StrFormat(
@@ -189,12 +197,14 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
                framework_ns = facts.Sum(is_framework);
   if (ops < kPythonBoundLeastOps || running * ns / ops > kShortOpNs) return {};
   const Between between = WhereBetween(facts);
+  const bool is_sure = NumbersOneByOne(facts, ops) > 0;
   const auto is_at_least = [&](double part_ns, double percent) {
-    return facts.IsAtLeast(part_ns * std::max(between.undisturbed / running, 1.0), percent);
+    return facts.IsAtLeast(part_ns * (is_sure ? std::max(between.undisturbed / running, 1.0) : 1), percent);
   };
+  const double whole_percent = is_sure ? kPythonBoundPercent : kTinyWholePercent;
   const bool are_tiny = running * framework_ns / ops <= kTinyOpNs;
-  const bool tiny_ops_are_all = are_tiny && (ops >= kManyOps || is_at_least(ns, kTinyPercent)) &&
-                                is_at_least(ns + framework_ns, kTinyWholePercent);
+  const bool tiny_ops_are_all =
+      are_tiny && (ops >= kManyOps || is_at_least(ns, kTinyPercent)) && is_at_least(ns + framework_ns, whole_percent);
   if (!is_at_least(ns, kPythonBoundPercent) && !tiny_ops_are_all) return {};
   Finding finding;
   finding.where = between.is_in_model ? facts.LayersOf(is_framework) : "";
