@@ -164,16 +164,23 @@ double InterruptedNs(const std::vector<int64_t>& durations_ns) {
 
 void CountWaitsForWorkers(const TraceModel& model, StepTrack& track) {
   const int64_t middle_ns = track.steps.empty() ? 0 : track.steps[track.steps.size() / 2].start_ns;
-  const auto workers = absl::c_count_if(model.processes, [&](const ProcessInfo& process) {
-    return process.parent_pid == model.processes[track.process].pid && process.calls == 0 &&
-           process.start_ns <= middle_ns && middle_ns < process.end_ns;
-  });
+  std::vector<int64_t> starts_ns;
+  int64_t workers = 0;
+  for (const ProcessInfo& process : model.processes) {
+    if (process.parent_pid != model.processes[track.process].pid || process.calls > 0) continue;
+    starts_ns.push_back(process.start_ns);
+    workers += process.start_ns <= middle_ns && middle_ns < process.end_ns ? 1 : 0;
+  }
+  const auto only_waits = [&](const Step& step) {
+    return step.left_out == LeftOut::kMuchLonger && 2 * InputNs(step) > DurationOf(step) &&
+           absl::c_none_of(starts_ns, [&](int64_t ns) { return step.start_ns <= ns && ns < step.end_ns; });
+  };
   std::vector<Step> longer;
   std::vector<int64_t> numbers;
   int64_t number = 0;
   for (const Step& step : track.steps) {
     if (step.kind != StepKind::kTraining) continue;
-    if (step.left_out == LeftOut::kMuchLonger && 2 * InputNs(step) > DurationOf(step)) {
+    if (only_waits(step)) {
       longer.push_back(step);
       numbers.push_back(number);
     }
@@ -181,7 +188,7 @@ void CountWaitsForWorkers(const TraceModel& model, StepTrack& track) {
   }
   if (workers < 2 || DistanceOf(longer, numbers).first != workers) return;
   for (Step& step : track.steps) {
-    if (step.left_out == LeftOut::kMuchLonger && 2 * InputNs(step) > DurationOf(step)) step.left_out = LeftOut::kNot;
+    if (only_waits(step)) step.left_out = LeftOut::kNot;
   }
 }
 

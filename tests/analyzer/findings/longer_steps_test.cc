@@ -95,9 +95,10 @@ TEST(LongerSteps, AreNotOthersTimeSlices) {
   EXPECT_THAT(Found({.longer = {5, 15, 25, 35}, .longer_ns = 25 * kMs}), IsEmpty());
 }
 
-// Each fourth step waits 30 ms for four workers, or for three: then it is not one of them that delivers with the others.
+// Each fourth step waits 30 ms for four workers; or for three: then it is not one of them that delivers with the others; or
+// processes start in it.
 TEST(LongerSteps, AreNotThoseThatWaitForWorkersThatDeliverTogether) {
-  for (const uint32_t workers : {4, 3}) {
+  for (const auto [workers, starts] : {std::pair(4u, false), {3u, false}, {4u, true}}) {
     TraceModel model;
     model.processes = {{.pid = 7, .end_ns = 1000 * kMs}};
     for (uint32_t pid = 8; pid < 8 + workers; ++pid)
@@ -108,12 +109,13 @@ TEST(LongerSteps, AreNotThoseThatWaitForWorkersThatDeliverTogether) {
       const int64_t input_ms = step % 4 == 3 && step < 40 ? 30 : 0;
       track.steps.push_back({.start_ns = at_ns, .end_ns = at_ns + (2 + input_ms) * kMs, .kind = StepKind::kTraining});
       track.steps.back().phases = {{at_ns, at_ns + input_ms * kMs, PhaseKind::kInput}};
+      if (starts && input_ms > 0) model.processes.push_back({.pid = 99, .parent_pid = 7, .start_ns = at_ns + kMs});
       at_ns = track.steps.back().end_ns;
     }
     std::vector<StepTrack> tracks = Judged({track});
     EXPECT_EQ(ChooseSteps(tracks, StepKind::kTraining).interrupted, 10);
     CountWaitsForWorkers(model, tracks[0]);
-    EXPECT_EQ(ChooseSteps(tracks, StepKind::kTraining).interrupted, workers == 4 ? 0 : 10);
+    EXPECT_EQ(ChooseSteps(tracks, StepKind::kTraining).interrupted, workers == 4 && !starts ? 0 : 10);
   }
 }
 
