@@ -94,8 +94,9 @@ double MostOfBatchNs(const StepFacts& facts, double waited_ns, const Preparing& 
   return static_cast<double>(preparing.threads) * (facts.step_ns() - waited_ns * (1 - part));
 }
 
-// Whether the program's lines before this one name a lock.
+// Whether lines of the program name a lock, before this one or, if it is not known, the one where workers are longest.
 bool NamesLock(const StepFacts& facts, const std::string& line) {
+  if (line.empty()) return !WorkerLinesOf(facts).empty() && NamesLock(facts, WorkerLinesOf(facts).front().text);
   const auto& sources = facts.options().analysis->Derived<SourceLines>(facts.model());
   const std::vector<std::string> lines = sources.Of(line, /*in_loop=*/true);
   return std::any_of(lines.begin(), lines.end(), [](const std::string& text) {
@@ -133,8 +134,9 @@ std::string WhyNotMore(const StepFacts& facts, double waited_ns, const Preparing
     return "They wait for a lock, or for threads of TensorFlow's own that compute: more of them do not help. " +
            LessWork(preparing.preparer);
   }
-  const int64_t for_lock_ns = preparing.InLock() + (NamesLock(facts, line) ? preparing.InOther() : 0);
-  if (is_known && preparing.preparer == Preparer::kWorkers && preparing.Mostly(for_lock_ns)) {
+  const bool by_workers = preparing.preparer == Preparer::kWorkers;
+  const int64_t for_lock_ns = preparing.InLock() + (by_workers && NamesLock(facts, line) ? preparing.InOther() : 0);
+  if (is_known && by_workers && preparing.Mostly(for_lock_ns)) {
     return "The workers wait for a lock, each other's: more of them do not help. Hold it for less, not while an item "
            "is "
            "read and prepared, or give each worker what it protects (a file, a connection, a copy).";
@@ -374,7 +376,8 @@ void AdviseOnInput(const StepFacts& facts, double ns, Finding& finding) {
     if (facts.model().samples.empty() && !are_blocked) finding.advice += " dlhook run --sample names the line.";
     return SayWhere(facts, ns, by_workers, finding);
   }
-  if (!are_blocked || finding.line.empty()) finding.line = met->line;
+  finding.is_in_loop = are_blocked && !finding.line.empty();
+  if (!finding.is_in_loop) finding.line = met->line;
   finding.sentence += met->sentence;
   if (!absl::StartsWith(finding.advice, first)) finding.advice.insert(0, absl::StrCat(first, " Else: "));
 }

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -82,6 +85,7 @@ struct WorkersSpec {
   int64_t unit_ns = kMs;
   bool has_samples = false;
   std::array<int64_t, 2> states = {4, 36};  // running and in `place`
+  std::string file = "train.py";
 };
 
 // The finding and its advice.
@@ -97,9 +101,10 @@ std::string OfWorkers(const WorkersSpec& spec) {
     builder.Call(product, at_ns + 30 * unit_ns, 10 * unit_ns);
     starts.push_back(at_ns + 40 * unit_ns);
   }
-  const StackIndex item = builder.AddStack({{"train.py", "Rows.__getitem__", 17}, {"train.py", "<module>", 3}});
+  const StackIndex item = builder.AddStack({{spec.file, "Rows.__getitem__", 17}, {spec.file, "<module>", 3}});
   const StackIndex read = builder.AddStack({{"train.py", "Rows.read", 11}, {"train.py", "Rows.__getitem__", 17}});
   TraceModel& model = builder.model();
+  model.processes.front().realtime_offset_ns = (std::time(nullptr) + 60) * 1'000'000'000;  // after its file was written
   for (uint32_t worker = 0; worker < 4; ++worker) {
     const ProcessIndex process = builder.AddProcess();
     const ThreadIndex thread = builder.AddThread(process);
@@ -142,6 +147,17 @@ TEST(InputWait, WorkersWaitForEachOthersLock) {
               HasSubstr("The workers wait for a lock, each other's: more of them do not"));
   EXPECT_THAT(OfWorkers({.place = "other"}), HasSubstr("(not if they take turns at it: a file's lock, say)"));
   EXPECT_THAT(OfWorkers({}), testing::Not(HasSubstr("take turns")));
+}
+
+TEST(InputWait, WorkersWaitForALockOfAFileThatTheirLinesName) {
+  const std::string file = testing::TempDir() + "/train.py";
+  for (const char* call : {"fcntl.flock(f, fcntl.LOCK_EX)", "time.clock(); block(f)"}) {
+    std::ofstream(file) << "def item(f):" << std::string(15, '\n') << "  " << call << "\n  return f\n";
+    const bool is_lock = call[0] == 'f';
+    EXPECT_THAT(OfWorkers({.place = "other", .file = file}),
+                HasSubstr(is_lock ? "The workers wait for a lock" : "mostly waits for something else"));
+  }
+  std::filesystem::remove(file);
 }
 
 // What samples met at a line comes before what may be done about all of it.

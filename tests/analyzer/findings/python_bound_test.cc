@@ -131,8 +131,9 @@ TEST(PythonBound, IsNotWaitingForOtherRanks) {
 }
 
 // 80 tiny operations a step, and so many library calls: products of one row forward, or of the backward pass.
-std::string AdviceFor(const char* name, int forward, int backward, int64_t rows = 16) {
+std::string AdviceFor(const char* name, int forward, int backward, int64_t rows = 16, bool has_ddp = false) {
   CpuProgram program;
+  if (has_ddp) program.builder().AddName("DistributedDataParallel.forward");
   program.UseTorch();
   const StackIndex stack = program.builder().AddStack({{"train.py", "<module>", 7}});
   for (int i = 0; i < 80 * CpuProgram::kSteps; ++i)
@@ -153,6 +154,7 @@ std::string AdviceFor(const char* name, int forward, int backward, int64_t rows 
 
 TEST(PythonBound, NamesWhatRunsOneByOne) {
   EXPECT_THAT(AdviceFor("c10d::allreduce_", 1, 1), HasSubstr("one by one, 80 times a training step"));
+  EXPECT_THAT(AdviceFor("c10d::allreduce_", 1, 1, 16, /*has_ddp=*/true), Not(HasSubstr("reduced")));
   EXPECT_THAT(AdviceFor("aten::mul", 1, 16),
               HasSubstr("backward pass runs again and again for one forward pass (16 times as many products)"));
   EXPECT_THAT(AdviceFor("aten::mul", 1, 4), Not(HasSubstr("backward pass")));
