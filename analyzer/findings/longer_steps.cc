@@ -31,7 +31,7 @@ constexpr double kOthersPercent = 5;  // of a step, waiting for a processor: the
 constexpr int64_t kLeastValidations = 3;
 constexpr double kMostSteps = 0.8;         // that such a pass follows
 constexpr double kSecondPassPercent = 10;  // of the steps and these passes
-constexpr double kOthersSliceNs = 20e6;     // other programs run so long at once
+constexpr double kOthersSliceNs = 20e6;    // other programs run so long at once
 constexpr double kReasonPart = 0.5;        // of what they take beyond the mean step, or of the steps
 
 struct Reasons {
