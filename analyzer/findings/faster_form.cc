@@ -2,6 +2,7 @@
 //
 //   attention by parts     a product, elementwise operations, softmax, a product; or scaled_dot_product_attention that falls back
 //                          to these (dropout on the CPU)
+//   reduced gradients      ranks reduce them in each of several backward passes before an update
 //   norms by parts         a module for layer or RMS normalization, on a GPU, of three kernels or more; on the CPU a module that
 //                          takes means, and deviations or roots, by operations of its own
 //   dense gradients        an embedding's gradient is as large as its table, however few rows a batch reads
@@ -10,7 +11,7 @@
 //   recomputation          checkpoints compute the forward pass again: information, as they save memory
 //
 // The gain is at most the time of these operations, on a GPU that of their kernels: how much the other form takes is not
-// known. The last four are judged on the CPU only.
+// known. The last four and the gradients are judged on the CPU only.
 
 #include "absl/strings/str_format.h"
 #include "analyzer/calls/python_places.h"
@@ -62,7 +63,7 @@ class Forms {
       const auto ns = static_cast<double>(TimeOf(scope));
       if (part == Part::kDense) dense.Add(ns, scope);
       if (part == Part::kPacked) packed.Add(ns, scope);
-      if (part == Part::kMath) attention.Add(ns, scope);
+      if (part == Part::kMath) attention.Add(ns, scope), ++math;
       if (part == Part::kCell) cells[facts.attribution().of_scope[scope].layer].Add(ns, scope);
       if (own != thread) stage_ = Stage::kNone;
       thread = own;
@@ -72,6 +73,7 @@ class Forms {
 
   Form attention, dense, packed;
   std::map<LayerIndex, Form> cells;
+  double math = 0;         // of `attention`: scaled_dot_product_attention itself
   double score_bytes = 0;  // that attention by parts stores, of all steps; as far as known
 
  private:
@@ -270,6 +272,38 @@ std::vector<Finding> NormsByOperations(const StepFacts& facts) {
   return {finding};
 }
 
+// Gradient accumulation without no_sync(), which reduces what only the update needs.
+std::vector<Finding> ReducedGradients(const StepFacts& facts) {
+  const auto passes = static_cast<double>(facts.counted().micro_steps);
+  const auto is_reduction = [](const WorkItem& item) {
+    return item.scope != nullptr && item.scope->op == "allreduce_" && IsBackward(item.doing.direction);
+  };
+  double reductions = 0;
+  for (const WorkItem& item : facts.items()) reductions += is_reduction(item) ? item.begun : 0;
+  if (passes < 2 || reductions < passes) return {};
+  const double ns = facts.Sum([&](const WorkItem& item) { return is_reduction(item) || IsCommunication(item); });
+  if (!facts.IsAtLeast(ns, kFormPercent)) return {};
+  Finding finding =
+      OfForm(facts, ns * (1 - 1 / passes), kNone,
+             absl::StrFormat("Gradients are reduced over the ranks in each of %.0f backward passes before an update, "
+                             "%.0f times a %s. All but the last pass, with waits for other ranks",
+                             passes, reductions, facts.StepNoun()),
+             "DistributedDataParallel: `with model.no_sync():` around all passes but the last (accelerate: "
+             "accumulate()); else reduce them once, before the update.");
+  finding.where = facts.LayersOf(is_reduction);
+  // Hooks of the backward pass have no line: that of what ran before.
+  const ScopeColumns& scopes = facts.model().scopes;
+  StackIndex stack = kNone;
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+    const ScopeLook& look = scopes.look[scope];
+    if (look.stack != kNone) stack = look.stack;
+    if (stack == kNone || !absl::EndsWith(facts.model().names[look.name], "::allreduce_")) continue;
+    finding.line = LineLabel(facts.model(), ReadPythonPlaces(facts.model())[stack]);
+    if (facts.StepAt(facts.model().threads[scopes.thread[scope]].process, scopes.start_ns[scope]) != kNone) break;
+  }
+  return {finding};
+}
+
 }  // namespace
 
 std::vector<Finding> FindFasterForms(const StepFacts& facts) {
@@ -289,7 +323,11 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
                             : absl::StrCat(" and stores ",
                                            HumanCell(static_cast<int64_t>(forms.score_bytes / facts.count()), "bytes"),
                                            " of scores")),
-        facts.HasGpuTimes()
+        2 * forms.math > forms.attention.count
+            ? "scaled_dot_product_attention has no fused form for these: it needs query, key and value of four "
+              "dimensions (batch, heads, length, size), of one floating type, no mask with a gradient and, on the CPU, "
+              "no dropout; several heads in one call."
+        : facts.HasGpuTimes()
             ? "torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask, is_causal=...) stores no scores "
               "(transformers: attn_implementation=\"sdpa\")."
             : "torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=...) in one operation; on the CPU "
@@ -303,6 +341,7 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
     return findings;
   }
   for (const Finding& norm : NormsByOperations(facts)) findings.push_back(norm);
+  for (Finding& reduced : ReducedGradients(facts)) findings.push_back(std::move(reduced));
   const double update_ns =
       facts.Sum([](const WorkItem& item) { return item.doing.direction == LayerDirection::kUpdate; });
   if (facts.IsAtLeast(per_step(forms.dense), kFormPercent)) {

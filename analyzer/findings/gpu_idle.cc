@@ -145,11 +145,6 @@ std::string AdviceForOthers(const std::string& cause, const std::string& advice)
   return advice;
 }
 
-// Whether the program does this through one of PyTorch's wrappers of networks, whose passes are ranges with its name.
-bool Wraps(const TraceModel& model, absl::string_view wrapper) {
-  return absl::c_any_of(model.names, [&](absl::string_view name) { return absl::StartsWith(name, wrapper); });
-}
-
 CollectiveKind KindOfCollective(const TraceModel& model, GpuIndex activity) {
   for (CallIndex call = model.gpu.call[activity]; call != kNone; call = model.calls.parent[call]) {
     if (const CollectiveCall* collective = model.ops[model.calls.op[call]].collective()) return collective->kind;
@@ -304,6 +299,11 @@ std::string CauseOf(const IdleShare& share) {
 }
 
 }  // namespace
+
+bool Wraps(const TraceModel& model, absl::string_view wrapper) {
+  return std::any_of(model.names.begin(), model.names.end(),
+                     [&](absl::string_view name) { return absl::StartsWith(name, wrapper); });
+}
 
 std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
   if (GpuTimesOf(facts.model()) != GpuTimes::kOfKernels || !facts.HasSteps()) return {};

@@ -9,12 +9,16 @@
 // that (torch 2.13). Fetching the batch at once made it 2 to 50 times faster.
 #include <cmath>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/gpu_rules.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/work/gap_lines.h"
 #include "analyzer/work/preparing.h"
+#include "analyzer/work/source_lines.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -27,12 +31,18 @@ constexpr double kLeastRows = 8;         // of a batch
 constexpr double kMostOfInput = 0.5;
 constexpr double kHandOverNs = 2e6;  // of a batch from a worker, at most: below that workers are no help
 constexpr int64_t kLeastSamplesOfPlace = 10;
+constexpr double kPartOfOwner = 0.25;   // of a line's samples: is named
 constexpr double kCheapRowNs = 50'000;  // making it takes no longer than handing it over
 constexpr char kWholeBatch[] =
     "Fetch a whole batch at once: index arrays or tensors with all its indices (a dataset with __getitems__, or "
     "DataLoader(dataset, sampler=BatchSampler(sampler, batch_size, False), batch_size=None)), and do once, before "
     "training, what each row needs.";
-constexpr char kLessWork[] = "cheaper transforms, or data decoded in advance.";
+
+std::string LessWork(Preparer preparer) {
+  return absl::StrCat(
+      preparer == Preparer::kPipeline ? "Dataset.cache() behind what makes the same in each epoch, " : "",
+      "cheaper transforms, or data decoded in advance.");
+}
 
 // How many workers would prepare batches as fast as the step can use them, and how long it would take then: not less than
 // its own part, nor than the processors need for what the run computes meanwhile, which workers do not change.
@@ -54,9 +64,10 @@ Workers WorkersFor(const StepFacts& facts, double waited_ns, int64_t now) {
 
 std::string HowTheyHelp(const StepFacts& facts, const Preparing& preparing, const Workers& workers) {
   if (workers.use_all_processors) return absl::StrFormat("; then all processors (%d) compute", facts.processors());
-  const bool mostly_waits = preparing.IsKnown() && preparing.Mostly(preparing.looks.blocked_ns);
-  return mostly_waits ? ", also without free processors: what prepares them mostly waits for something else"
-                      : ", if processors are free";
+  const int64_t waits_ns = preparing.looks.blocked_ns - preparing.InLock();
+  if (!preparing.IsKnown() || !preparing.Mostly(waits_ns)) return ", if processors are free";
+  return absl::StrCat(", also without free processors: what prepares them mostly waits for something else",
+                      2 * preparing.InOther() > waits_ns ? " (not if they take turns at it: a file's lock, say)" : "");
 }
 
 std::string MoreOf(Preparer preparer, int count) {
@@ -83,8 +94,19 @@ double MostOfBatchNs(const StepFacts& facts, double waited_ns, const Preparing& 
   return static_cast<double>(preparing.threads) * (facts.step_ns() - waited_ns * (1 - part));
 }
 
-// For those who prepare batches and had no work, no processor, or each other's lock; empty: none of these was mostly so.
-std::string WhyNotMore(const StepFacts& facts, double waited_ns, const Preparing& preparing) {
+// Whether lines of the program name a lock, before this one or, if it is not known, the one where workers are longest.
+bool NamesLock(const StepFacts& facts, const std::string& line) {
+  if (line.empty()) return !WorkerLinesOf(facts).empty() && NamesLock(facts, WorkerLinesOf(facts).front().text);
+  const auto& sources = facts.options().analysis->Derived<SourceLines>(facts.model());
+  const std::vector<std::string> lines = sources.Of(line, /*in_loop=*/true);
+  return std::any_of(lines.begin(), lines.end(), [](const std::string& text) {
+    return absl::StrContains(absl::StrReplaceAll(absl::AsciiStrToLower(text), {{"block", ""}, {"clock", ""}}), "lock");
+  });
+}
+
+// For those who prepare batches at this line and had no work, no processor, or each other's lock; empty: none of these was
+// mostly so.
+std::string WhyNotMore(const StepFacts& facts, double waited_ns, const Preparing& preparing, const std::string& line) {
   const bool is_known = preparing.IsKnown();
   if (is_known && preparing.preparer == Preparer::kWorkers && preparing.Mostly(preparing.WithoutWork())) {
     const double batch_ns = MostOfBatchNs(facts, waited_ns, preparing);
@@ -96,15 +118,28 @@ std::string WhyNotMore(const StepFacts& facts, double waited_ns, const Preparing
                         "(collate_fn, pin_memory).");
   }
   if (is_known && preparing.Mostly(preparing.looks.queued_ns)) {
-    return absl::StrCat(preparing.preparer == Preparer::kProgram
-                            ? "The program waits for a processor meanwhile: workers would, too. "
-                            : "The workers wait for a processor: more of them do not help. ",
-                        "Fewer other threads (OMP_NUM_THREADS), ", kLessWork);
+    return absl::StrCat(
+        preparing.preparer == Preparer::kProgram   ? "The program waits for a processor meanwhile: workers would, too. "
+        : preparing.preparer == Preparer::kWorkers ? "The workers wait for a processor: more of them do not help. "
+                                                   : "They wait for a processor: more of them do not help. ",
+        "Fewer other threads (OMP_NUM_THREADS), ", LessWork(preparing.preparer));
   }
-  const bool is_blocked = is_known && preparing.Mostly(preparing.looks.blocked_ns - preparing.WithoutWork());
+  const bool is_blocked =
+      is_known && preparing.Mostly(preparing.looks.blocked_ns - preparing.WithoutWork() - preparing.InLock());
   if (preparing.preparer == Preparer::kPipeline && CallsPython(facts, preparing) && !is_blocked) {
     return "The pipeline runs Python (tf.numpy_function, tf.py_function), of which mostly one at a time computes "
            "(Python's lock): TensorFlow's own operations, or data that was prepared before (Dataset.cache, a file).";
+  }
+  if (is_known && preparing.preparer == Preparer::kPipeline && preparing.Mostly(preparing.InLock())) {
+    return "They wait for a lock, or for threads of TensorFlow's own that compute: more of them do not help. " +
+           LessWork(preparing.preparer);
+  }
+  const bool by_workers = preparing.preparer == Preparer::kWorkers;
+  const int64_t for_lock_ns = preparing.InLock() + (by_workers && NamesLock(facts, line) ? preparing.InOther() : 0);
+  if (is_known && by_workers && preparing.Mostly(for_lock_ns)) {
+    return "The workers wait for a lock, each other's: more of them do not help. Hold it for less, not while an item "
+           "is "
+           "read and prepared, or give each worker what it protects (a file, a connection, a copy).";
   }
   return "";
 }
@@ -180,19 +215,23 @@ std::string ComputedPerRow(const StepFacts& facts) {
 }
 
 // What helps depends on who was late. `now`: workers or threads there are.
-void Advise(const StepFacts& facts, double ns, const Preparing& preparing, int64_t now, Finding& finding) {
+void Advise(const StepFacts& facts, double ns, const Preparing& preparing, int64_t now, const std::string& first,
+            Finding& finding) {
   std::string instead;
   if (const std::optional<RowByRow> rows = FetchedRowByRow(facts, preparing.preparer)) {
     const double row_ns = ns * static_cast<double>(std::max<int64_t>(now, 1)) /
                           std::max(static_cast<double>(facts.steps().batch), kLeastRows);
-    absl::StrAppendFormat(&finding.sentence, " Rows are fetched one by one: %.0f times a step in %s.", rows->times,
-                          rows->place);
-    finding.advice = kWholeBatch;
+    const ComparedSteps& steps = facts.steps();
+    const bool knows_rows = steps.batch > 0 && !steps.batch_is_rows;
+    absl::StrAppend(&finding.sentence, " Rows are fetched one by one",
+                    knows_rows ? absl::StrCat(", ", steps.batch, " a ", facts.StepNoun(), ",") : "", " in ",
+                    rows->place, ".");
+    finding.advice = first.empty() ? kWholeBatch : first;
     finding.line = rows->line;
     if (row_ns <= kCheapRowNs) return;
     if (!preparing.Mostly(preparing.looks.blocked_ns)) instead = absl::StrCat(finding.advice, " Else: ");
   }
-  finding.advice = WhyNotMore(facts, ns, preparing);
+  finding.advice = WhyNotMore(facts, ns, preparing, finding.line);
   if (!finding.advice.empty()) {
     finding.advice.insert(0, instead);
     return;
@@ -203,7 +242,7 @@ void Advise(const StepFacts& facts, double ns, const Preparing& preparing, int64
     finding.advice = instead;
     absl::StrAppendFormat(&finding.advice, "More %s do not help, as all processors (%d) compute: %s",
                           preparing.preparer == Preparer::kPipeline ? "calls at the same time" : "workers",
-                          facts.processors(), kLessWork);
+                          facts.processors(), LessWork(preparing.preparer));
     return;
   }
   if (instead.empty()) finding.gain_ns = std::min(gain_ns, ns);
@@ -224,32 +263,59 @@ double WorkersOperationsNs(const StepFacts& facts) {
   return ns / facts.count();
 }
 
-// The function of the program in which samples met it most, if more than half of them did.
-const SampledLine* MostSampled(const std::vector<SampledLine>& lines, bool is_of_workers) {
-  int64_t samples = 0;
-  const SampledLine* most = nullptr;
-  for (const SampledLine& line : lines) {
+// Where samples met those who prepare batches.
+struct Met {
+  std::string line;
+  std::string sentence;
+};
+
+// By line, whoever's code computed; where none has half of them, by library; else the most frequent line.
+std::optional<Met> MostSampled(const StepFacts& facts, bool is_of_workers) {
+  using Lines = std::map<std::pair<std::string, std::string>, int64_t>;  // samples by line and function
+  struct Sum {
+    int64_t samples = 0;
+    std::map<std::string, int64_t> owners;
+  };
+  const auto& places = facts.options().analysis->Derived<SamplePlaces>(facts.model());
+  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+  std::map<std::pair<std::string, std::string>, Sum> by_line;
+  std::map<std::string, Lines> by_library;
+  int64_t all = 0;
+  for (const SampledLine& line : is_of_workers ? WorkerSampledLinesOf(facts) : SampledLinesOf(facts)) {
     if (!is_of_workers && line.kind != ActivityKind::kDataLoading) continue;
-    samples += line.samples;
-    if (most == nullptr) most = &line;
+    const std::pair key(line.line, line.function);
+    all += line.samples;
+    by_line[key].samples += line.samples;
+    by_line[key].owners[places.name(line.owner)] += line.samples;
+    if (places.name(line.owner) != "Python") by_library[places.name(line.owner)][key] += line.samples;
   }
-  return most != nullptr && most->samples >= kLeastSamplesOfPlace && 2 * most->samples > samples ? most : nullptr;
+  if (all < kLeastSamplesOfPlace) return std::nullopt;
+  const auto most = std::max_element(by_line.begin(), by_line.end(),
+                                     [](const auto& a, const auto& b) { return a.second.samples < b.second.samples; });
+  const char* const whom = is_of_workers ? "them" : "it";
+  for (const auto& [library, lines] : by_library) {
+    int64_t samples = 0;
+    for (const auto& [key, count] : lines) samples += count;
+    if (2 * samples <= all || 2 * most->second.samples > all) continue;
+    const auto& [line, function] = std::max_element(lines.begin(), lines.end(), less)->first;
+    return Met{line, absl::StrCat(" Most samples met ", whom, " in ", library, ", most of these called in ",
+                                  PlaceText(function, line), ".")};
+  }
+  std::vector<std::string> owners;
+  for (const auto& [owner, samples] : most->second.owners) {
+    if (kPartOfOwner * static_cast<double>(most->second.samples) <= static_cast<double>(samples))
+      owners.push_back(owner);
+  }
+  const auto& [line, function] = most->first;
+  return Met{line, absl::StrCat(2 * most->second.samples > all
+                                    ? std::string(" Most samples met ")
+                                    : absl::StrFormat(" %d %% of the samples met ", 100 * most->second.samples / all),
+                                whom, " in ", PlaceText(function, line), ", computing in ",
+                                absl::StrJoin(owners, " and "), ".")};
 }
 
 // Where most of the time passes in which batches are prepared, if most does at one place; `ns`: what the program waits.
-void SayWhere(const StepFacts& facts, double ns, const Preparing& preparing, Finding& finding) {
-  if (preparing.preparer == Preparer::kPipeline) return;
-  const bool by_workers = preparing.preparer == Preparer::kWorkers;
-  if (by_workers && preparing.IsKnown() && preparing.Mostly(preparing.WithoutWork())) return;
-  const SampledLine* const sampled =
-      MostSampled(by_workers ? WorkerSampledLinesOf(facts) : SampledLinesOf(facts), by_workers);
-  if (sampled != nullptr) {
-    const auto& places = facts.options().analysis->Derived<SamplePlaces>(facts.model());
-    finding.line = sampled->line;
-    absl::StrAppend(&finding.sentence, " Most samples met ", by_workers ? "them" : "it", " in ",
-                    PlaceText(sampled->function, sampled->line), ", computing in ", places.name(sampled->owner), ".");
-    return;
-  }
+void SayWhere(const StepFacts& facts, double ns, bool by_workers, Finding& finding) {
   finding.is_in_loop = true;
   if (!finding.line.empty()) return;
   const std::vector<GapLines>& lines = by_workers ? WorkerLinesOf(facts) : InputLinesOf(facts);  // the longest first
@@ -279,22 +345,41 @@ void AdviseOnInput(const StepFacts& facts, double ns, Finding& finding) {
     absl::StrAppend(&finding.sentence, " What the ", preparer == Preparer::kWorkers ? "workers" : "pipeline",
                     " did meanwhile was not observed.");
   }
+  const bool by_workers = preparer == Preparer::kWorkers;
+  const bool have_work = !by_workers || !preparing.IsKnown() || !preparing.Mostly(preparing.WithoutWork());
+  const bool is_ours = preparer != Preparer::kPipeline && have_work;
+  const std::optional<Met> met = is_ours ? MostSampled(facts, by_workers) : std::nullopt;
+  const bool are_blocked = preparing.Mostly(preparing.looks.blocked_ns);
+  const std::string first =
+      met && !are_blocked
+          ? absl::StrCat("Look at ", met->line,
+                         " first: what it opens, reads, decodes or searches for each row, do once, before training, or "
+                         "for a whole batch.")
+          : "";
   if (is_seen || CallsPython(facts, preparing)) {
-    Advise(facts, ns, preparing, preparer == Preparer::kProgram ? 0 : preparing.threads, finding);
-  } else if (preparer == Preparer::kWorkers) {
-    finding.advice = absl::StrCat("More workers (num_workers) where processors are free, else ", kLessWork);
+    Advise(facts, ns, preparing, preparer == Preparer::kProgram ? 0 : preparing.threads, first, finding);
+  } else if (by_workers) {
+    finding.advice = absl::StrCat("More workers (num_workers) where processors are free, else ", LessWork(preparer));
   } else {
     finding.advice = absl::StrCat(
         "Dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE) and .prefetch(tf.data.AUTOTUNE) where processors are "
         "free, else ",
-        kLessWork);
+        LessWork(preparer));
   }
   if (const std::string op = preparer == Preparer::kPipeline ? ComputedPerRow(facts) : ""; !op.empty()) {
     absl::StrAppendFormat(&finding.sentence, " It computes each row on its own: %s runs about %d times a %s.", op,
                           facts.steps().batch, facts.StepNoun());
     finding.advice.insert(0, "Dataset.batch(n) before .map(f), where f computes on whole batches. Else: ");
   }
-  SayWhere(facts, ns, preparing, finding);
+  if (!is_ours) return;
+  if (!met) {
+    if (facts.model().samples.empty() && !are_blocked) finding.advice += " dlhook run --sample names the line.";
+    return SayWhere(facts, ns, by_workers, finding);
+  }
+  finding.is_in_loop = are_blocked && !finding.line.empty();
+  if (!finding.is_in_loop) finding.line = met->line;
+  finding.sentence += met->sentence;
+  if (!absl::StartsWith(finding.advice, first)) finding.advice.insert(0, absl::StrCat(first, " Else: "));
 }
 
 std::vector<Finding> FindInputWait(const StepFacts& facts) {

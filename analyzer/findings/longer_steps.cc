@@ -3,7 +3,8 @@
 //
 // The mean step leaves them out (compared_steps.h). What they do is known by the processes that start in them, by their
 // waiting for input and by the longest time between two lines. Irregular ones in which no process starts and, on an idle
-// machine, no line stands out are taken for interruptions by other programs; those that compile belong to recompilations.
+// machine, no line stands out are taken for interruptions by other programs, and so are regular ones without any reason that
+// are longer by no more than others' time slices; those that compile belong to recompilations.
 // The gain: what they take beyond the mean step, spread over all steps.
 //
 // Validation between the steps is in no step: it is told where it takes longer than they do. One pass behind each step, with
@@ -30,6 +31,7 @@ constexpr double kOthersPercent = 5;  // of a step, waiting for a processor: the
 constexpr int64_t kLeastValidations = 3;
 constexpr double kMostSteps = 0.8;         // that such a pass follows
 constexpr double kSecondPassPercent = 10;  // of the steps and these passes
+constexpr double kOthersSliceNs = 20e6;    // other programs run so long at once
 constexpr double kReasonPart = 0.5;        // of what they take beyond the mean step, or of the steps
 
 struct Reasons {
@@ -92,8 +94,8 @@ std::string Advice(const StepFacts& facts, const Reasons& reasons) {
   }
   if (reasons.input_ns > 0) {
     return has_workers
-               ? "The loader begins anew there: persistent_workers=True keeps its workers, and more batches ahead "
-                 "(prefetch_factor) or a longer epoch make it rarer."
+               ? "The workers are late there, or begin another epoch: more batches ahead (prefetch_factor), cheaper "
+                 "transforms, or a longer epoch."
                : "The input begins anew there: keep what it prepares (a cache), or prepare it during the steps "
                  "before.";
   }
@@ -115,6 +117,7 @@ std::vector<Finding> FindLongSteps(const StepFacts& facts) {
   const bool is_idle = facts.load().is_known && !facts.IsAtLeast(facts.load().waiting_ns, kOthersPercent);
   const bool is_own = reasons.starting > 0 || (reasons.lines != nullptr && is_idle);
   if (steps.interrupted_every == 0 && (!is_own || steps.interrupted < kLeastIrregular)) return {};
+  if (!have_reason && !is_idle && extra_ns < kOthersSliceNs) return {};
   if (!FindRecompilations(facts).empty()) return {};
   Finding finding;
   finding.where = "much longer steps";

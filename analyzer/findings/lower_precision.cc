@@ -134,7 +134,14 @@ bool RunsPython(const TraceModel& model) {
 
 constexpr double kConversionsPercent = 10;
 
-enum By : int { kProgram = 1, kModule, kAutocast };
+enum By : int { kProgram = 1, kModule, kAutocast, kOffload };
+
+// By hooks that bring a layer's weights, whatever type these have.
+bool Loads(const TraceModel& model, StackIndex stack) {
+  return stack != kNone && absl::c_any_of(model.python_stacks[stack].frames, [&](const PythonFrame& frame) {
+           return frame.file != kNone && absl::StrContains(model.names[frame.file], "/accelerate/");
+         });
+}
 
 Finding OfConversions(const StepFacts& facts, const NamedOperations& found, int by) {
   Finding finding;
@@ -144,17 +151,25 @@ Finding OfConversions(const StepFacts& facts, const NamedOperations& found, int 
   }
   finding.line = found.Line(facts);
   finding.gain_ns = std::min(found.ns, facts.step_ns());
-  finding.sentence = absl::StrFormat("Tensors are converted to another type%s in each %s (aten::_to_copy): %s.",
-                                     by == kAutocast ? " inside of operations, as autocast does," : "",
-                                     facts.StepNoun(), facts.PartOfStep(finding.gain_ns));
+  const char* const what = by == kOffload ? "Weights are copied again"
+                           : by == kAutocast
+                               ? "Tensors are converted to another type inside of operations, as autocast does,"
+                           : by == kModule ? "Tensors are copied to another type or device"
+                                           : "Tensors are converted to another type";
+  finding.sentence =
+      absl::StrFormat("%s in each %s (aten::_to_copy): %s.", what, facts.StepNoun(), facts.PartOfStep(finding.gain_ns));
   finding.Estimate(GainBasis::kUpperBound);
   finding.evidence = "table work: aten::copy_ of these layers; whether only the memory format changes is not recorded";
   if (by == kProgram) {
     finding.advice =
         "If it is data, convert it once, where it is made or read (NumPy makes float64 by default: "
         "astype(np.float32)), or in the loader's workers.";
+  } else if (by == kOffload) {
+    finding.advice =
+        "accelerate's hooks read them from disk or memory for each pass (disk_offload, cpu_offload, device_map with "
+        "\"disk\" or \"cpu\"): keep in place what memory has room for, or do more in a pass (a larger batch).";
   } else if (by == kModule) {
-    finding.advice = "Keep one type within these layers, or convert once for several of them.";
+    finding.advice = "Keep one type and device within these layers, or convert once for several of them.";
   } else if (facts.steps().kind == StepKind::kInference) {
     finding.advice =
         "Convert the model once, model.to(torch.bfloat16), in place of torch.autocast: it converts weights for each "
@@ -207,6 +222,7 @@ std::vector<Finding> FindTypeConversions(const StepFacts& facts) {
       facts, [](const std::string& op) { return op == "_to_copy" ? kProgram : 0; },
       [&](int, ScopeIndex scope, ScopeIndex outermost) -> int {
         if (!is_own(names[facts.model().scopes.look[outermost].name].op)) return kAutocast;
+        if (Loads(facts.model(), facts.model().scopes.look[outermost].stack)) return kOffload;
         const LayerIndex layer = facts.attribution().of_scope[scope].layer;
         const bool in_module = layer != kNone && !facts.attribution().layers[layer].module.empty();
         return in_module ? kModule : kProgram;

@@ -1,5 +1,6 @@
 #include "analyzer/findings/named_operations.h"
 
+#include "absl/algorithm/container.h"
 #include "analyzer/calls/python_places.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -31,9 +32,16 @@ std::vector<bool> ThreadsThatCount(const TraceModel& model) {
 }  // namespace
 
 std::string NamedOperations::Line(const StepFacts& facts) const {
-  const auto [stack, stack_ns] = Longest(by_stack);
+  std::map<std::string, double> by_line;  // of several stacks
+  const std::vector<PythonPlace> places = ReadPythonPlaces(facts.model());
+  for (const auto& [stack, ns] : by_stack) {
+    if (stack != kNone) by_line[LineLabel(facts.model(), places[stack])] += ns;
+  }
+  by_line.erase("");
+  const auto stack = absl::c_max_element(by_line, [](const auto& a, const auto& b) { return a.second < b.second; });
   const auto [layer, layer_ns] = Longest(by_layer);
-  const std::string line = stack == kNone ? "" : LineLabel(facts.model(), ReadPythonPlaces(facts.model())[stack]);
+  const std::string line = stack == by_line.end() ? "" : stack->first;
+  const double stack_ns = stack == by_line.end() ? 0 : stack->second;
   const std::string of_layer = layer == kNone ? "" : facts.attribution().layers[layer].line;
   return line.empty() || (!of_layer.empty() && layer_ns > stack_ns) ? of_layer : line;
 }

@@ -67,6 +67,25 @@ Finding OpByOp(double gain_ns, std::string sentence, std::string advice) {
   return finding;
 }
 
+// Whether most operations run within a call of a tf.function, which then makes no graph.
+bool RunsFunctionsEagerly(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  int64_t inside = 0, all = 0;
+  std::map<StackIndex, bool> known;
+  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
+    const ScopeLook& look = model.scopes.look[scope];
+    if (look.stack == kNone || !absl::StartsWith(model.names[look.name], kEagerOp)) continue;
+    const auto [found, is_new] = known.try_emplace(look.stack);
+    for (const PythonFrame& frame : model.python_stacks[look.stack].frames) {
+      if (!is_new) break;
+      found->second |= frame.file != kNone && absl::EndsWith(model.names[frame.file], "/polymorphic_function.py");
+    }
+    inside += found->second ? 1 : 0;
+    ++all;
+  }
+  return 2 * inside > all;
+}
+
 std::vector<Finding> InTensorFlow(const StepFacts& facts) {
   const EagerOps eager = EagerOpsOf(facts);
   if (eager.count < kFewestOps || eager.of_keras || RunningNs(facts) / eager.count > kLongestOpNs) return {};
@@ -81,7 +100,10 @@ std::vector<Finding> InTensorFlow(const StepFacts& facts) {
              absl::StrFormat(
                  "Python calls %.0f operations of TensorFlow one by one in each %s: all but computing them takes %s.",
                  eager.count, facts.StepNoun(), facts.PartOfStep(ns)),
-             "Put @tf.function on the function that computes a step: TensorFlow then runs it as one graph.");
+             RunsFunctionsEagerly(facts)
+                 ? "It is called as a tf.function, but these run eagerly: take out "
+                   "tf.config.run_functions_eagerly(True), and TensorFlow runs it as one graph."
+                 : "Put @tf.function on the function that computes a step: TensorFlow then runs it as one graph.");
   const std::vector<GapLines>& gaps = GapLinesOf(facts);
   if (!gaps.empty()) finding.line = gaps.front().text;
   if (!gaps.empty() && !gaps.front().function.empty()) finding.where = gaps.front().function;

@@ -1,12 +1,15 @@
 // Rule python-bound: Python, and the framework's overhead between Python and the computation, take a large part of the
 // step. Between operations a program may also wait, for a lock, a file or another thread: the time in which the thread had
-// nothing to run is left out.
+// nothing to run is left out, and what collective operations of Gloo take: they wait for other ranks.
+// Numbers that are taken out of tensors one by one are a sure cause: they count with what the framework does for them, and
+// on a busy machine as part of the time that ran: short gaps have hardly any wait for a processor, the step has.
 // Samples tell whether Python computed there or native code (generated, or of a library without hooks), which is left out.
 // Python's time decides. If the operations are tiny, their time is mostly overhead, too, and counts as gain (64
 // examples one by one, then as one batch: a step went from 3.04 ms to 0.08 ms, torch 2.13).
 
 #include "absl/strings/str_format.h"
 #include "analyzer/analysis/sample_places.h"
+#include "analyzer/findings/gpu_rules.h"
 #include "analyzer/findings/named_operations.h"
 #include "analyzer/findings/own_cost.h"
 #include "analyzer/findings/rules.h"
@@ -18,7 +21,7 @@ namespace {
 
 constexpr double kPythonBoundPercent = 20;
 constexpr double kTinyPercent = 10;          // least part of Python if the operations are tiny …
-constexpr double kTinyWholePercent = 50;     // … and of Python and the operations together
+constexpr double kTinyWholePercent = 50;     // … and of Python and the operations together, if no cause is sure
 constexpr double kAsleepPercent = 1;         // is said
 constexpr double kPythonBoundLeastOps = 20;  // framework ops per step
 constexpr double kShortOpNs = 100'000;       // mean time from one op to the next: longer gaps are not overhead
@@ -50,7 +53,8 @@ double AsleepNs(const StepFacts& facts) {
   if (!load.is_known) return 0;
   const bool is_first = load.first_thread_cpu_ns > 0 && facts.FirstThreadsWorkAlone();
   const double known_ns = facts.Sum([](const WorkItem& item) {
-    return item.doing.activity == ActivityKind::kWaiting || item.doing.activity == ActivityKind::kDataLoading;
+    return item.doing.activity == ActivityKind::kWaiting || item.doing.activity == ActivityKind::kDataLoading ||
+           IsCommunication(item);
   });
   const double cpu_ns = is_first ? load.first_thread_cpu_ns : load.cpu_ns;
   return std::max(facts.step_ns() - cpu_ns - load.waiting_ns - known_ns, 0.0);
@@ -77,12 +81,13 @@ std::optional<double> PythonsShare(const StepFacts& facts) {
 struct Between {
   const GapLines* longest = nullptr;
   bool is_in_model = false;
+  double undisturbed = 1;  // part of the time in which hardly any program interrupted it
 };
 
 Between WhereBetween(const StepFacts& facts) {
   Between between;
   double in_model_ns = 0, all_ns = 0;
-  double longest_ns = 0;
+  double longest_ns = 0, short_ns = 0, gaps_ns = 0;
   for (const GapLines& lines : GapLinesOf(facts)) {
     const double ns = lines.ns - lines.stretch_ns - lines.update_ns;
     if (ns > longest_ns) {
@@ -90,9 +95,12 @@ Between WhereBetween(const StepFacts& facts) {
       between.longest = &lines;
     }
     all_ns += ns;
+    short_ns += lines.short_ns;
+    gaps_ns += lines.ns;
     in_model_ns += lines.module.empty() ? 0 : ns;
   }
   between.is_in_model = facts.model().python_stacks.empty() || (all_ns > 0 && 2 * in_model_ns >= all_ns);
+  if (gaps_ns > 0) between.undisturbed = short_ns / gaps_ns;
   return between;
 }
 
@@ -106,26 +114,37 @@ double CallsOf(const StepFacts& facts, bool is_forward) {
   return calls;
 }
 
+double TimesOf(const StepFacts& facts, const char* op) {
+  const auto found = facts.counted().ops.find(op);
+  return found == facts.counted().ops.end() ? 0 : found->second;
+}
+
+// Numbers that are taken out of tensors one by one, if they are many.
+double NumbersOneByOne(const StepFacts& facts, double ops) {
+  const double numbers = TimesOf(facts, "aten::item");
+  return numbers >= std::max(kLeastNumbers, kNumbersPart * ops) ? numbers : 0;
+}
+
 // `line`: where it is known better.
 std::string AdviceFor(const StepFacts& facts, double ops, bool is_in_model, std::string& line) {
-  const auto times = [&](const char* op) {
-    const auto found = facts.counted().ops.find(op);
-    return found == facts.counted().ops.end() ? 0 : found->second;
-  };
   const auto find_line = [&](const char* name) {
     const auto found = SumNamedOperations(
         facts, [&](const std::string& op) { return op == name ? 1 : 0; }, [](int kind, auto, auto) { return kind; });
-    if (found.contains(1)) line = found.at(1).Line(facts);
+    if (!found.contains(1)) return;
+    NamedOperations named = found.at(1);
+    named.by_layer.clear();  // that of a layer is where the layer was called
+    if (const std::string own = named.Line(facts); !own.empty()) line = own;
   };
   const std::string step = facts.StepNoun();
-  if (const double numbers = times("aten::item"); numbers >= std::max(kLeastNumbers, kNumbersPart * ops)) {
+  if (const double numbers = NumbersOneByOne(facts, ops); numbers > 0) {
     find_line("item");
     return absl::StrFormat(
         "Numbers are taken out of tensors one by one, %.0f times a %s (item(), float(), a loop over a tensor, printing "
         "one): compute on the whole tensor, or tensor.tolist() once.",
         numbers, step);
   }
-  if (const double reductions = times("c10d::allreduce_"); reductions >= kLeastCollectives) {
+  if (const double reductions = TimesOf(facts, "c10d::allreduce_");
+      reductions >= kLeastCollectives && !Wraps(facts.model(), "DistributedDataParallel")) {
     find_line("allreduce_");
     return absl::StrFormat(
         "Tensors are reduced over the ranks one by one, %.0f times a %s: DistributedDataParallel joins gradients in "
@@ -162,7 +181,8 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
   ops -= facts.counted().graph_ops;  // which Python does not start
   // Python in the optimizer belongs to optimizer-per-tensor.
   const auto is_python = [](const WorkItem& item) {
-    return item.doing.activity == ActivityKind::kNotSeen && item.doing.direction != LayerDirection::kUpdate;
+    return item.doing.activity == ActivityKind::kNotSeen && item.doing.direction != LayerDirection::kUpdate &&
+           !IsCommunication(item);
   };
   // Time waiting for a processor, which is part of all intervals, doesn't count.
   const double running = 1 - std::clamp(facts.load().waiting_ns / facts.step_ns(), 0.0, 0.95);
@@ -176,12 +196,17 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
   const double ns = std::max(facts.Sum(is_python) - std::max(asleep_ns, stretches_ns), 0.0) * share.value_or(1),
                framework_ns = facts.Sum(is_framework);
   if (ops < kPythonBoundLeastOps || running * ns / ops > kShortOpNs) return {};
-  const bool are_tiny = running * framework_ns / ops <= kTinyOpNs;
-  const bool tiny_ops_are_all = are_tiny && (ops >= kManyOps || facts.IsAtLeast(ns, kTinyPercent)) &&
-                                facts.IsAtLeast(ns + framework_ns, kTinyWholePercent);
-  if (!facts.IsAtLeast(ns, kPythonBoundPercent) && !tiny_ops_are_all) return {};
-  Finding finding;
   const Between between = WhereBetween(facts);
+  const bool is_sure = NumbersOneByOne(facts, ops) > 0;
+  const auto is_at_least = [&](double part_ns, double percent) {
+    return facts.IsAtLeast(part_ns * (is_sure ? std::max(between.undisturbed / running, 1.0) : 1), percent);
+  };
+  const double whole_percent = is_sure ? kPythonBoundPercent : kTinyWholePercent;
+  const bool are_tiny = running * framework_ns / ops <= kTinyOpNs;
+  const bool tiny_ops_are_all =
+      are_tiny && (ops >= kManyOps || is_at_least(ns, kTinyPercent)) && is_at_least(ns + framework_ns, whole_percent);
+  if (!is_at_least(ns, kPythonBoundPercent) && !tiny_ops_are_all) return {};
+  Finding finding;
   finding.where = between.is_in_model ? facts.LayersOf(is_framework) : "";
   if (between.longest != nullptr) finding.line = between.longest->text;
   finding.sentence = absl::StrFormat("%s between %.0f operations takes %s", share ? "Python" : "Python or native code",
@@ -204,7 +229,7 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
     absl::StrAppend(&finding.evidence, "; ", HumanTime(asleep_ns), " in which the thread slept were left out");
   }
   SubtractOwnCost(OwnCost(facts, are_tiny), finding);
-  if (!facts.IsAtLeast(finding.gain_ns, kPythonBoundPercent)) return {};
+  if (!is_at_least(finding.gain_ns, kPythonBoundPercent)) return {};
   finding.advice = AdviceFor(facts, ops, between.is_in_model, finding.line);
   return {finding};
 }

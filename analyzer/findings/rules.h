@@ -91,6 +91,15 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts);
 // A product that runs at less than a tenth of the rate of a like one: slow-products tells it.
 bool IsSlowForItsKind(const StepFacts& facts, const WorkItem& item);
 
+// Collective operations of a library that has no calls (Gloo): the thread mostly waits for other ranks.
+inline bool IsCommunication(const WorkItem& item) {
+  return item.doing.activity == ActivityKind::kNotSeen && item.group != nullptr &&
+         item.group->label == "[communication]";
+}
+
+// Whether the program does this through one of PyTorch's wrappers of networks, whose passes are ranges with its name.
+bool Wraps(const TraceModel& model, absl::string_view wrapper);
+
 // Of the steps' time or processor time, if that grows steadily.
 std::optional<Trend> GrowthOfSteps(const StepFacts& facts);
 

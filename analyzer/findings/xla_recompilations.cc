@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
+#include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/table/table_ops.h"
 #include "preload/format/taps.h"
@@ -23,6 +24,7 @@ namespace {
 constexpr double kLeastPercentOfTime = 5;
 constexpr size_t kLeastCompilations = 3;
 constexpr size_t kShownShapes = 3;  // of an argument
+constexpr size_t kManySizes = 8;    // of products, alike but for one dimension
 
 constexpr char kShapesAdvice[] =
     "Pad the input to few sizes, and drop or pad a last batch that is smaller. JAX_LOG_COMPILES=1 names each "
@@ -32,6 +34,11 @@ constexpr char kNewFunctionAdvice[] =
     "the loop; or a static argument changes. Define it once, outside of the loop, and put jax.jit around the whole "
     "step. "
     "JAX_EXPLAIN_CACHE_MISSES=1 says why.";
+
+constexpr char kOutsideAdvice[] =
+    "JAX compiles what runs outside of jax.jit by itself, once for each operation, shape and type: put jax.jit around "
+    "the "
+    "whole function of this line, or keep to few shapes.";
 
 struct Function {
   ScopeIndex first = kNone;  // compilation in the span
@@ -130,13 +137,50 @@ std::string ChangedArguments(const std::vector<const CompiledProgram*>& programs
   return absl::StrJoin(changed, "; ");
 }
 
+// An operation of JAX that the program called by itself: its line leads to a function of JAX before it comes to jit.
+bool IsOutsideOfJit(const TraceModel& model, StackIndex stack) {
+  if (stack == kNone) return false;
+  absl::string_view inner;  // of the program's innermost line
+  for (const PythonFrame& frame : model.python_stacks[stack].frames) {
+    const absl::string_view file = frame.file == kNone ? absl::string_view() : model.names[frame.file];
+    if (!IsFrameworkFile(file)) break;
+    inner = file;
+  }
+  return absl::StrContains(inner, "/jax/_src/") && !absl::EndsWith(inner, "/traceback_util.py") &&
+         !absl::EndsWith(inner, "/pjit.py") && !absl::EndsWith(inner, "/api.py");
+}
+
+// Whether the run's products have so many sizes, by one of their dimensions.
+bool HaveManySizes(const TraceModel& model, size_t many) {
+  std::map<std::pair<int64_t, int64_t>, std::set<int64_t>> rows, columns, depths;
+  size_t most = 0;
+  for (const Op& op : model.ops) {
+    const std::optional<MatmulShape> shape = MatmulShapeOf(op);
+    if (!shape) continue;
+    const auto [m, n, k] = std::tuple(shape->m, shape->n, shape->k);
+    for (auto [sizes, by, size] :
+         {std::tuple(&rows, std::pair(n, k), m), {&columns, {m, k}, n}, {&depths, {m, n}, k}}) {
+      std::set<int64_t>& of = (*sizes)[by];
+      of.insert(size);
+      most = std::max(most, of.size());
+    }
+  }
+  return most >= many;
+}
+
 // How its compilations differ, and what helps.
-void Explain(const TraceModel& model, const Span& span, const std::string& name, Finding* finding) {
+void Explain(const TraceModel& model, const Span& span, const std::string& name, const Function& function,
+             Finding* finding) {
   const std::vector<const CompiledProgram*> programs = ProgramsOf(model, span, name);
   const std::string changed = ChangedArguments(programs);
-  if (AreRepeated(programs)) {
+  if (IsOutsideOfJit(model, model.scopes.look[function.first].stack)) {
+    finding->advice = kOutsideAdvice;
+  } else if (AreRepeated(programs)) {
     absl::StrAppend(&finding->sentence, " Its arguments have shapes that it was compiled for before.");
     finding->advice = absl::StrCat("It", kNewFunctionAdvice);
+  } else if (changed.empty() && HaveManySizes(model, std::max(function.count / 4, kManySizes))) {
+    absl::StrAppend(&finding->sentence, " The sizes of its products differ.");
+    finding->advice = kShapesAdvice;
   } else if (changed.empty()) {
     finding->advice = absl::StrCat("If its arguments have the same shapes each time, it", kNewFunctionAdvice,
                                    " Else: ", kShapesAdvice);
@@ -161,7 +205,7 @@ Finding Describe(const StepFacts& facts, const Span& span, const std::string& na
       "tracing.",
       finding.where, count, span.has_steps ? facts.StepNoun() : "time", HumanTime(function.ns / count),
       HumanTime(function.ns), 100 * function.ns / span_ns);
-  Explain(model, span, name, &finding);
+  Explain(model, span, name, function, &finding);
   finding.gain_ns = function.ns / steps;
   finding.whole_ns = span_ns / steps;
   finding.confidence = Confidence::kHigh;

@@ -162,6 +162,36 @@ double InterruptedNs(const std::vector<int64_t>& durations_ns) {
   return std::max(fence, kHalfAsLongAgain * static_cast<double>(quartiles.median));
 }
 
+void CountWaitsForWorkers(const TraceModel& model, StepTrack& track) {
+  const int64_t middle_ns = track.steps.empty() ? 0 : track.steps[track.steps.size() / 2].start_ns;
+  std::vector<int64_t> starts_ns;
+  int64_t workers = 0;
+  for (const ProcessInfo& process : model.processes) {
+    if (process.parent_pid != model.processes[track.process].pid || process.calls > 0) continue;
+    starts_ns.push_back(process.start_ns);
+    workers += process.start_ns <= middle_ns && middle_ns < process.end_ns ? 1 : 0;
+  }
+  const auto only_waits = [&](const Step& step) {
+    return step.left_out == LeftOut::kMuchLonger && 2 * InputNs(step) > DurationOf(step) &&
+           absl::c_none_of(starts_ns, [&](int64_t ns) { return step.start_ns <= ns && ns < step.end_ns; });
+  };
+  std::vector<Step> longer;
+  std::vector<int64_t> numbers;
+  int64_t number = 0;
+  for (const Step& step : track.steps) {
+    if (step.kind != StepKind::kTraining) continue;
+    if (only_waits(step)) {
+      longer.push_back(step);
+      numbers.push_back(number);
+    }
+    ++number;
+  }
+  if (workers < 2 || DistanceOf(longer, numbers).first != workers) return;
+  for (Step& step : track.steps) {
+    if (only_waits(step)) step.left_out = LeftOut::kNot;
+  }
+}
+
 std::vector<StepTrack> Judged(std::vector<StepTrack> tracks) {
   std::map<std::pair<ProcessIndex, SortOfSteps>, bool> has_scopes;
   const auto sort_of = [](const Step& step) { return SortOfSteps(step.kind, step.sort); };

@@ -54,6 +54,10 @@ double InterruptedNs(const std::vector<int64_t>& durations_ns);
 // The tracks of a run with Step.left_out set.
 std::vector<StepTrack> Judged(std::vector<StepTrack> tracks);
 
+// Where each so many-th step of a judged track, as there are workers that load its data, waits for them most of its time: they
+// deliver together, and such steps are as much steps as the others.
+void CountWaitsForWorkers(const TraceModel& model, StepTrack& track);
+
 // Kinds of steps in a run, the most relevant first.
 std::vector<StepKind> KindsOfSteps(const std::vector<StepTrack>& tracks);
 

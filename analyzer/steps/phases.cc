@@ -295,7 +295,9 @@ std::vector<StepTrack> FindStepTracks(const TraceModel& model, const Attribution
     return track.steps.back().end_ns - track.steps.front().start_ns;
   };
   absl::c_stable_sort(all, [&](const StepTrack& a, const StepTrack& b) { return length_ns(a) > length_ns(b); });
-  return Judged(std::move(all));
+  all = Judged(std::move(all));
+  for (StepTrack& track : all) CountWaitsForWorkers(model, track);
+  return all;
 }
 
 std::vector<AskedWork> AskedWorkOf(const TraceModel& model, const StepTrack& track) {

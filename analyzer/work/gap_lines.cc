@@ -26,6 +26,7 @@ struct Running {
 };
 
 constexpr int64_t kStretchNs = 100'000;
+constexpr int64_t kUndisturbedNs = 1'000'000;  // others' time slices are longer
 
 // Gaps between the same two operations.
 struct Walked {
@@ -38,6 +39,7 @@ struct Gaps {
   Function function = {kNone, kNone};
   double share_ns = 0, update_ns = 0;
   int64_t walked_ns = 0;  // of input, without regard to what other threads do
+  int64_t short_ns = 0;
   int64_t count = 0;
   std::map<std::string, double> modules;
   std::map<std::string, int64_t> packages;  // nanoseconds
@@ -249,6 +251,7 @@ class LinesInSteps {
       Gaps* const gaps = GapsOf(stacks, is_input);
       if (gaps == nullptr) continue;
       gaps->walked_ns += ns;
+      gaps->short_ns += ns < kUndisturbedNs ? ns : 0;
       ++gaps->count;
       gaps->packages[PackageOfGap(stacks)] += ns;
       for (size_t depth = 0; depth < RunningIn(stacks).size(); ++depth) {
@@ -365,6 +368,8 @@ class LinesInSteps {
       lines.ns = gaps.share_ns / count_;
       lines.count = static_cast<double>(gaps.count) / count_;
       lines.update_ns = gaps.update_ns / count_;
+      if (gaps.walked_ns > 0)
+        lines.short_ns = lines.ns * static_cast<double>(gaps.short_ns) / static_cast<double>(gaps.walked_ns);
       AddStretches(gaps, lines);
       if (!gaps.packages.empty() && 2 * Most(gaps.packages)->second > gaps.walked_ns) {
         lines.package = Most(gaps.packages)->first;

@@ -29,6 +29,7 @@ struct GapLines {
   double ns = 0;         // wall share
   double count = 0;      // of gaps
   double update_ns = 0;  // of it in an optimizer's step
+  double short_ns = 0;   // of it in gaps so short that other programs hardly interrupted them
   // Of it between two operations that 0.1 ms or more pass between, by median; and of these two what is the same in more than
   // half of that time: "aten::cat", "sgemm_", a range's name; empty: they differ.
   double stretch_ns = 0, stretch_count = 0;

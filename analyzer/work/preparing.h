@@ -18,8 +18,10 @@ struct Preparing {
   void Add(const Preparing& other);
   bool IsKnown() const { return looks.BlockedOf(1).has_value(); }
   bool Mostly(int64_t ns) const { return 2 * ns > looks.running_ns + looks.queued_ns + looks.blocked_ns; }
-  // Workers wait for their next index in poll, or for a lock of their queue.
-  int64_t WithoutWork() const { return Found(BlockedIn::kPoll) + Found(BlockedIn::kLock); }
+  // Workers wait for their next index in poll: each has a queue of its own.
+  int64_t WithoutWork() const { return Found(BlockedIn::kPoll); }
+  int64_t InLock() const { return Found(BlockedIn::kLock); }
+  int64_t InOther() const { return Found(BlockedIn::kOther); }  // opening files, a file's lock
   // A pipeline's operations that are functions in Python, of which one at a time computes.
   bool IsPython() const { return op == "PyFunc" || op == "EagerPyFunc"; }
   // "its 2 workers computed 5 %, waited for a processor 2 %, were blocked 93 % (in sleep)"; empty: not known.

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -81,6 +84,8 @@ struct WorkersSpec {
   const char* place = "sleep";
   int64_t unit_ns = kMs;
   bool has_samples = false;
+  std::array<int64_t, 2> states = {4, 36};  // running and in `place`
+  std::string file = "train.py";
 };
 
 // The finding and its advice.
@@ -96,9 +101,10 @@ std::string OfWorkers(const WorkersSpec& spec) {
     builder.Call(product, at_ns + 30 * unit_ns, 10 * unit_ns);
     starts.push_back(at_ns + 40 * unit_ns);
   }
-  const StackIndex item = builder.AddStack({{"train.py", "Rows.__getitem__", 17}, {"train.py", "<module>", 3}});
+  const StackIndex item = builder.AddStack({{spec.file, "Rows.__getitem__", 17}, {spec.file, "<module>", 3}});
   const StackIndex read = builder.AddStack({{"train.py", "Rows.read", 11}, {"train.py", "Rows.__getitem__", 17}});
   TraceModel& model = builder.model();
+  model.processes.front().realtime_offset_ns = (std::time(nullptr) + 60) * 1'000'000'000;  // after its file was written
   for (uint32_t worker = 0; worker < 4; ++worker) {
     const ProcessIndex process = builder.AddProcess();
     const ThreadIndex thread = builder.AddThread(process);
@@ -106,10 +112,10 @@ std::string OfWorkers(const WorkersSpec& spec) {
     model.processes[process].pid = 70 + worker;
     model.processes[process].parent_pid = model.processes[0].pid;
     CounterSeries series = {.process = process, .thread = thread, .tid = 70 + worker, .kind = CounterKind::kStates};
-    for (const char* name : {"running", "queued", "lock", spec.place}) series.names.push_back(builder.AddName(name));
+    for (const char* name : {"running", "queued", "child", spec.place}) series.names.push_back(builder.AddName(name));
     for (int64_t step = first; step < first + kSteps / 2; ++step) {
       series.time_ns.push_back(step * 40 * unit_ns + 20 * unit_ns);
-      for (const int64_t units : {4, 0, 0, 36})
+      for (const int64_t units : {spec.states[0], int64_t{0}, int64_t{0}, spec.states[1]})
         series.value.push_back(static_cast<uint64_t>((step - first) * units * unit_ns));
       for (const int64_t units : {0, 20})
         builder.Scope("aten::empty", ScopeKind::kFrameworkOp, (step * 40 + units) * unit_ns, unit_ns, thread, -1, item);
@@ -134,6 +140,83 @@ TEST(InputWait, OnlyWorkersOfTheSameTimeAreCounted) {
 
 TEST(InputWait, SamplesTellTheFunctionOfWorkers) {
   EXPECT_THAT(OfWorkers({.has_samples = true}), HasSubstr("Most samples met them in Rows.read (train.py:11)"));
+}
+
+TEST(InputWait, WorkersWaitForEachOthersLock) {
+  EXPECT_THAT(OfWorkers({.place = "lock"}),
+              HasSubstr("The workers wait for a lock, each other's: more of them do not"));
+  EXPECT_THAT(OfWorkers({.place = "other"}), HasSubstr("(not if they take turns at it: a file's lock, say)"));
+  EXPECT_THAT(OfWorkers({}), testing::Not(HasSubstr("take turns")));
+}
+
+TEST(InputWait, WorkersWaitForALockOfAFileThatTheirLinesName) {
+  const std::string file = testing::TempDir() + "/train.py";
+  for (const char* call : {"fcntl.flock(f, fcntl.LOCK_EX)", "time.clock(); block(f)"}) {
+    std::ofstream(file) << "def item(f):" << std::string(15, '\n') << "  " << call << "\n  return f\n";
+    const bool is_lock = call[0] == 'f';
+    EXPECT_THAT(OfWorkers({.place = "other", .file = file}),
+                HasSubstr(is_lock ? "The workers wait for a lock" : "mostly waits for something else"));
+  }
+  std::filesystem::remove(file);
+}
+
+// What samples met at a line comes before what may be done about all of it.
+TEST(InputWait, WhatSamplesMetIsToBeLookedAtFirst) {
+  const std::string found = OfWorkers({.has_samples = true, .states = {36, 4}});
+  EXPECT_THAT(found, HasSubstr("Look at train.py:11 first: what it opens, reads, decodes"));
+  EXPECT_THAT(found, HasSubstr(" Else: DataLoader("));
+  EXPECT_THAT(OfWorkers({.states = {36, 4}}), HasSubstr("dlhook run --sample names the line."));
+}
+
+// The program itself prepares batches of 32 rows; samples of it are in these libraries, at these lines of one function each.
+using Places = std::vector<std::pair<const char*, uint32_t>>;
+std::string OfProgram(const Places& places, int64_t batch = 32) {
+  GpuProgram program;
+  ModelBuilder& builder = program.builder();
+  const OpIndex product = builder.AddOp(GemmDefinition(64, 64, 64, "NN"));
+  std::vector<int64_t> starts = {0};
+  const StackIndex rows = builder.AddStack({{"train.py", "Rows.__getitem__", 34}, {"train.py", "<module>", 3}});
+  for (int step = 0; step < kSteps; ++step) {
+    const int64_t at_ns = step * 40 * kMs;
+    builder.Scope("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", ScopeKind::kUserRange, at_ns,
+                  30 * kMs);
+    for (int64_t row = 0; row < 32; ++row)
+      builder.Scope("aten::empty", ScopeKind::kFrameworkOp, at_ns + row * 900'000, 1'000, 0, -1, rows);
+    for (size_t i = 0; i < places.size(); ++i) {
+      const auto& [library, line] = places[i];
+      const StackIndex stack =
+          builder.AddStack({{"train.py", "Rows.f" + std::to_string(line), line}, {"train.py", "Rows.__getitem__", 30}});
+      const FrameIndex native =
+          library == nullptr ? kNone : builder.AddNativeStack({"f"}, std::string("/lib/") + library);
+      builder.Sample(at_ns + static_cast<int64_t>(i + 1) * 900'000 + 500'000, kMs, native, stack);
+    }
+    builder.Call(product, at_ns + 30 * kMs, 10 * kMs);
+    starts.push_back(at_ns + 40 * kMs);
+  }
+  program.Steps(starts);
+  if (batch > 0) program.Batch(batch);
+  program.Build(kSteps * 40 * kMs);
+  const Table table = program.Make(ReportTables().front());
+  const size_t row = RowWhere(table, {{"rule", "input-wait"}});
+  return Text(table, row, "line") + ": " + Text(table, row, "finding") + " " + Text(table, row, "advice");
+}
+
+// A line is one whoever's code computes there; a library one wherever it is called.
+TEST(InputWait, SamplesAreSummedByLineThenByLibrary) {
+  const std::string by_line = OfProgram({{nullptr, 18}, {"libnumpy.so", 18}, {"libjson.so", 20}});
+  EXPECT_THAT(by_line,
+              HasSubstr("Most samples met it in Rows.f18 (train.py:18), computing in Python and libnumpy.so."));
+  EXPECT_THAT(by_line, HasSubstr("train.py:18: The program prepares"));
+  EXPECT_THAT(
+      OfProgram({{"liblmdb.so", 19}, {"liblmdb.so", 33}, {"libnumpy.so", 40}, {"liblmdb.so", 19}, {nullptr, 50}}),
+      HasSubstr("Most samples met it in liblmdb.so, most of these called in Rows.f19 (train.py:19)."));
+  EXPECT_THAT(OfProgram({{nullptr, 10}, {nullptr, 11}, {nullptr, 12}, {nullptr, 12}}),
+              HasSubstr("50 % of the samples met it in Rows.f12 (train.py:12), computing in Python."));
+}
+
+TEST(InputWait, RowsAreCountedByTheBatch) {
+  EXPECT_THAT(OfProgram({}), HasSubstr("Rows are fetched one by one, 32 a training step, in Rows.__getitem__"));
+  EXPECT_THAT(OfProgram({}, 0), HasSubstr("Rows are fetched one by one in Rows.__getitem__"));
 }
 
 // What takes them 1 ms at most is handed over for as much.
@@ -209,6 +292,12 @@ TEST(InputWaitOfTensorFlow, PythonThatComputes) {
   const std::string found = OfPipeline({{"PyFunc:PyFunc"}, {20, 0, 20, 0}});
   EXPECT_THAT(found, HasSubstr("computed 50 %, waited for a processor 0 %, were blocked 50 % (in lock)"));
   EXPECT_THAT(found, HasSubstr("of which mostly one at a time computes"));
+}
+
+TEST(InputWaitOfTensorFlow, ThreadsOfItsPool) {
+  const std::string found = OfPipeline({{"resize:ScaleAndTranslate"}, {8, 8, 24, 0}});
+  EXPECT_THAT(found, HasSubstr("or for threads of TensorFlow's own that compute: more of them do not help."));
+  EXPECT_THAT(found, HasSubstr("Dataset.cache() behind what makes the same in each epoch"));
 }
 
 TEST(InputWaitOfTensorFlow, PythonWithoutAProcessor) {

@@ -90,6 +90,35 @@ TEST(LongerSteps, AreInterruptionsOrShort) {
   EXPECT_THAT(Found({.longer = {5, 15, 25, 35}, .longer_ns = 20 * kMs}), IsEmpty());
 }
 
+// Regularly, but for no reason that is seen, and no longer than others have a processor.
+TEST(LongerSteps, AreNotOthersTimeSlices) {
+  EXPECT_THAT(Found({.longer = {5, 15, 25, 35}, .longer_ns = 25 * kMs}), IsEmpty());
+}
+
+// Each fourth step waits 30 ms for four workers; or for three: then it is not one of them that delivers with the others; or
+// processes start in it.
+TEST(LongerSteps, AreNotThoseThatWaitForWorkersThatDeliverTogether) {
+  for (const auto [workers, starts] : {std::pair(4u, false), {3u, false}, {4u, true}}) {
+    TraceModel model;
+    model.processes = {{.pid = 7, .end_ns = 1000 * kMs}};
+    for (uint32_t pid = 8; pid < 8 + workers; ++pid)
+      model.processes.push_back({.pid = pid, .parent_pid = 7, .end_ns = 1000 * kMs});
+    StepTrack track;
+    int64_t at_ns = 0;
+    for (int step = 0; step < 45; ++step) {
+      const int64_t input_ms = step % 4 == 3 && step < 40 ? 30 : 0;
+      track.steps.push_back({.start_ns = at_ns, .end_ns = at_ns + (2 + input_ms) * kMs, .kind = StepKind::kTraining});
+      track.steps.back().phases = {{at_ns, at_ns + input_ms * kMs, PhaseKind::kInput}};
+      if (starts && input_ms > 0) model.processes.push_back({.pid = 99, .parent_pid = 7, .start_ns = at_ns + kMs});
+      at_ns = track.steps.back().end_ns;
+    }
+    std::vector<StepTrack> tracks = Judged({track});
+    EXPECT_EQ(ChooseSteps(tracks, StepKind::kTraining).interrupted, 10);
+    CountWaitsForWorkers(model, tracks[0]);
+    EXPECT_EQ(ChooseSteps(tracks, StepKind::kTraining).interrupted, workers == 4 && !starts ? 0 : 10);
+  }
+}
+
 // After each training step, which takes 900 us, so many validation steps of 300 us.
 std::vector<Finding> OfValidation(int validations, int batch = 0) {
   RunSpec spec;

@@ -68,9 +68,72 @@ TEST(PythonBound, NamesNumbersTakenOutOfTensors) {
   }
 }
 
-// 80 tiny operations a step, and so many library calls: products of one row forward, or of the backward pass.
-std::string AdviceFor(const char* name, int forward, int backward, int64_t rows = 16) {
+// At the line of most of them, over all stacks that lead there.
+TEST(PythonBound, NumbersAreTakenOutAtTheLineOfMost) {
   CpuProgram program;
+  std::vector<StackIndex> stacks = {program.builder().AddStack({{"train.py", "<module>", 9}})};
+  for (uint32_t line = 1; line < 4; ++line)
+    stacks.push_back(program.builder().AddStack(
+        {{"/opt/lib/python3.11/site-packages/torch/_tensor_str.py", "_str", line}, {"train.py", "<module>", 7}}));
+  for (int i = 0; i < 80 * CpuProgram::kSteps; ++i) {
+    const size_t of_stack = i % 20 < 8 ? 0 : 1 + static_cast<size_t>(i % 3);
+    program.builder().Scope("aten::item", ScopeKind::kFrameworkOp, i * CpuProgram::kStepNs / 80, 5'000, 0, -1,
+                            stacks[of_stack]);
+  }
+  EXPECT_EQ(program.Find("python-bound").Of(0, "line"), "train.py:7");
+}
+
+// In each step, 80 numbers in 160 us, then something else.
+TEST(PythonBound, NumbersOneByOneAreJudgedByTheTimeThatRan) {
+  for (const bool is_busy : {false, true}) {
+    CpuProgram program;
+    const StackIndex stack = program.builder().AddStack({{"train.py", "<module>", 7}});
+    for (int64_t step_ns = 0; step_ns < CpuProgram::kSteps * CpuProgram::kStepNs; step_ns += CpuProgram::kStepNs) {
+      for (int i = 0; i < 80; ++i)
+        program.builder().Scope("aten::item", ScopeKind::kFrameworkOp, step_ns + i * 2'000, 500, 0, -1, stack);
+      program.builder().Scope("aten::relu", ScopeKind::kFrameworkOp, step_ns + 160'000, 839'000, 0, -1, stack);
+    }
+    program.Load(is_busy ? 0.4 : 1, 1);
+    for (LoadSample& sample : program.builder().model().loads) {
+      sample.first_thread_cpu_ns = static_cast<int64_t>((is_busy ? 0.4 : 1) * static_cast<double>(sample.time_ns));
+      sample.waiting_ns = sample.time_ns - sample.first_thread_cpu_ns;
+    }
+    EXPECT_THAT(program.Find("python-bound").rows, SizeIs(is_busy ? 1 : 0));
+  }
+}
+
+// Beside other work: numbers taken out of tensors count from a fifth of the step on, with what the framework does for them.
+TEST(PythonBound, NumbersOneByOneAreASureCause) {
+  for (const char* name : {"aten::item", "aten::mul"}) {
+    CpuProgram program;
+    const StackIndex stack = program.builder().AddStack({{"train.py", "<module>", 7}});
+    for (int64_t step_ns = 0; step_ns < CpuProgram::kSteps * CpuProgram::kStepNs; step_ns += CpuProgram::kStepNs) {
+      for (int i = 0; i < 80; ++i)
+        program.builder().Scope(name, ScopeKind::kFrameworkOp, step_ns + i * 3'500, 1'500, 0, -1, stack);
+      program.builder().Scope("aten::relu", ScopeKind::kFrameworkOp, step_ns + 280'000, 719'000, 0, -1, stack);
+    }
+    EXPECT_THAT(program.Find("python-bound").rows, SizeIs(absl::string_view(name) == "aten::item" ? 1 : 0));
+  }
+}
+
+// Gloo's collective operations are ranges between operations.
+TEST(PythonBound, IsNotWaitingForOtherRanks) {
+  for (const char* range : {"gloo:all_reduce", "my range"}) {
+    CpuProgram program;
+    const StackIndex stack = program.builder().AddStack({{"train.py", "<module>", 7}});
+    for (int i = 0; i < 40 * CpuProgram::kSteps; ++i) {
+      const int64_t at_ns = i * CpuProgram::kStepNs / 40;
+      program.builder().Scope("aten::mul", ScopeKind::kFrameworkOp, at_ns, 10'000, 0, -1, stack);
+      program.builder().Scope(range, ScopeKind::kUserRange, at_ns + 11'000, 13'000);
+    }
+    EXPECT_THAT(program.Find("python-bound").rows, SizeIs(absl::string_view(range) == "my range" ? 1 : 0));
+  }
+}
+
+// 80 tiny operations a step, and so many library calls: products of one row forward, or of the backward pass.
+std::string AdviceFor(const char* name, int forward, int backward, int64_t rows = 16, bool has_ddp = false) {
+  CpuProgram program;
+  if (has_ddp) program.builder().AddName("DistributedDataParallel.forward");
   program.UseTorch();
   const StackIndex stack = program.builder().AddStack({{"train.py", "<module>", 7}});
   for (int i = 0; i < 80 * CpuProgram::kSteps; ++i)
@@ -91,6 +154,7 @@ std::string AdviceFor(const char* name, int forward, int backward, int64_t rows 
 
 TEST(PythonBound, NamesWhatRunsOneByOne) {
   EXPECT_THAT(AdviceFor("c10d::allreduce_", 1, 1), HasSubstr("one by one, 80 times a training step"));
+  EXPECT_THAT(AdviceFor("c10d::allreduce_", 1, 1, 16, /*has_ddp=*/true), Not(HasSubstr("reduced")));
   EXPECT_THAT(AdviceFor("aten::mul", 1, 16),
               HasSubstr("backward pass runs again and again for one forward pass (16 times as many products)"));
   EXPECT_THAT(AdviceFor("aten::mul", 1, 4), Not(HasSubstr("backward pass")));

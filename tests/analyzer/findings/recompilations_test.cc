@@ -123,6 +123,31 @@ TEST(Recompilations, OfJaxNeedNoSteps) {
                           "ms, 80 % of the time since then, without JAX's tracing. Its arguments have shapes that "
                           "it was compiled for before."));
 }
+// Without what the compiled programs are: their advice, by who called jit and by sizes of products.
+std::string AdviceForXlas(const char* file, int sizes) {
+  GpuProgram program;
+  const StackIndex stack =
+      program.builder().AddStack({{"/opt/lib/python3.11/site-packages/jax/_src/pjit.py", "cache_miss", 1},
+                                  {file, "f", 2},
+                                  {"serve.py", "step", 5}});
+  for (int i = 0; i < 5; ++i)
+    program.builder().Scope("XLA compiles jit(multiply)", ScopeKind::kXlaCompilation, 20'000'000 + i * 2'000'000,
+                            2'000'000, 0, -1, stack);
+  for (int size = 0; size < sizes; ++size)
+    program.builder().Call(program.builder().AddOp(GemmDefinition(64, 8 + size, 64, "NN")), size * 1'000, 1'000);
+  program.Build(30'000'000);
+  const Table table = program.Make(ReportTables().front());
+  return Text(table, RowWhere(table, {{"rule", "recompilations"}}), "advice");
+}
+
+TEST(Recompilations, OfJaxWithoutPrograms) {
+  constexpr char kJit[] = "/opt/lib/python3.11/site-packages/jax/_src/traceback_util.py";
+  EXPECT_THAT(AdviceForXlas(kJit, 2), testing::StartsWith("If its arguments have the same shapes each time"));
+  EXPECT_THAT(AdviceForXlas(kJit, 9), testing::StartsWith("Pad the input to few sizes"));
+  EXPECT_THAT(AdviceForXlas("/opt/lib/python3.11/site-packages/jax/_src/numpy/ufuncs.py", 9),
+              testing::StartsWith("JAX compiles what runs outside of jax.jit by itself"));
+}
+
 TEST(Recompilations, OfJaxAreSoonDone) {
   EXPECT_THAT(FindXlas(2), IsEmpty());
   EXPECT_THAT(FindXlas(4, {.first_ns = 1'000'000}), IsEmpty());

@@ -43,6 +43,19 @@ TEST(TypeConversions, AreAutocastsInsideOfAnOperation) {
   EXPECT_EQ(training.Of(0, "kind"), "information");
 }
 
+TEST(TypeConversions, AreWeightsThatHooksLoadAgain) {
+  CpuProgram program(StepKind::kInference);
+  const StackIndex stack = program.builder().AddStack(
+      {{"/opt/lib/python3.11/site-packages/accelerate/utils/offload.py", "load_offloaded_weight", 80},
+       {"/home/u/serve.py", "Block.forward", 11}});
+  for (int64_t step_ns = 0; step_ns < CpuProgram::kSteps * CpuProgram::kStepNs; step_ns += CpuProgram::kStepNs)
+    program.builder().Scope("aten::_to_copy", ScopeKind::kFrameworkOp, step_ns + 1000, 150'000, 0, -1, stack);
+  const auto found = program.Find("type-conversions");
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_EQ(found.Of(0, "line"), "serve.py:11");
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("Weights are copied again in each request"));
+}
+
 TEST(TypeConversions, AreNoneBelowATenthOrWhereNothingIsConverted) {
   EXPECT_THAT(Converting(90'000).Find("type-conversions").rows, IsEmpty());
   EXPECT_THAT(Converting(150'000, "aten::clone").Find("type-conversions").rows, IsEmpty());
