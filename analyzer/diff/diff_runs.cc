@@ -132,6 +132,7 @@ bool IsComparable(const TableKind& kind) {
 }
 
 constexpr double kLongerStepsTell = 0.1;  // change of the mean step, with them
+constexpr double kReasonTells = 0.5;      // of this change: gain of a finding
 
 // Where one side has such steps for a reason, they are not left out of the comparison.
 void AddLongerSteps(const std::vector<OwnFinding>& own, const ComparedSteps& before, const ComparedSteps& after,
@@ -143,9 +144,10 @@ void AddLongerSteps(const std::vector<OwnFinding>& own, const ComparedSteps& bef
   const double least_ns = std::min(decision.with_longer.base_ns, decision.with_longer.new_ns);
   const OwnFinding* const found = ReasonOfLongerSteps(own, change_ns > 0);
   if (found == nullptr || std::abs(change_ns) < kLongerStepsTell * least_ns) return;
-  // What steady steps show as well is told of them.
-  const bool is_of_steady = found->rule != "longer-steps";
-  if (is_of_steady && std::abs(change_ns) < 2 * std::abs(decision.time.change_ns())) return;
+  // Other rules may be about steady steps, which tell it themselves, or about a part.
+  if (found->rule != "longer-steps" && (std::abs(change_ns) < 2 * std::abs(decision.time.change_ns()) ||
+                                        found->gain_ns - found->other_ns < kReasonTells * std::abs(change_ns)))
+    return;
   decision.with_longer.finding = change_ns > 0 ? Speed::kSlower : Speed::kFaster;
 }
 

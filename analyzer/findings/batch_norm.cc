@@ -64,6 +64,9 @@ std::vector<Finding> FindInputGradient(const StepFacts& facts) {
   if (facts.steps().kind != StepKind::kTraining) return {};
   const LayerIndex layer = FirstLayer(facts);
   if (layer == kNone || RunsSeveralTimes(facts, layer)) return {};
+  // A gradient penalty reads it: gradients of gradients are computed.
+  const auto is_second = [](const auto& op) { return absl::StrContains(op.first, "BackwardBackward"); };
+  if (absl::c_any_of(facts.counted().ops, is_second)) return {};
   const auto is_wasted = [&](const WorkItem& item) {
     return item.IsHostCompute() && item.doing.direction == LayerDirection::kBackwardData &&
            item.group->layers.size() == 1 && item.group->layers.front() == layer;

@@ -26,6 +26,7 @@ struct DebugSetting {
   const char* variable;
   const char* does;
   bool of_gpu;
+  const char* only = "";  // if it has this value, and there are collective operations
 };
 constexpr std::array<DebugSetting, 10> kDebugSettings = {
     {{"CUDA_LAUNCH_BLOCKING", "the host waits for each kernel that it launches", true},
@@ -33,9 +34,8 @@ constexpr std::array<DebugSetting, 10> kDebugSettings = {
      {"JAX_DISABLE_JIT", "JAX runs each operation by itself", false},
      {"JAX_DEBUG_NANS", "JAX waits for each result and looks for NaN in it", false},
      {"JAX_ENABLE_CHECKS", "JAX checks what it traces", false},
-     {"TORCH_DISTRIBUTED_DEBUG", "the ranks compare each collective before it begins, and DistributedDataParallel logs",
-      false},
-     {"NCCL_DEBUG", "NCCL prints what it does", true},
+     {"TORCH_DISTRIBUTED_DEBUG", "the ranks compare each collective before it begins", false, "DETAIL"},
+     {"NCCL_DEBUG", "NCCL prints what it does for each collective", true, "TRACE"},
      {"PYTHONDEVMODE", "Python checks its memory and warns", false},
      {"MKL_VERBOSE", "MKL prints a line for each call", false},
      {"PYTHONTRACEMALLOC", "Python stores a stack for each of its allocations", false}}};
@@ -69,8 +69,7 @@ std::string PythonToolOf(const TraceModel& model) {
 
 bool IsOn(const std::string& value) {
   const std::string lower = absl::AsciiStrToLower(value);
-  const std::array<absl::string_view, 7> kOff = {"", "0", "false", "off", "no", "warn", "version"};
-  return absl::c_none_of(kOff, [&](absl::string_view off) { return lower == off; });
+  return !lower.empty() && lower != "0" && lower != "false" && lower != "off" && lower != "no";
 }
 
 Finding DebugFinding(const StepFacts& facts, std::string where, std::string sentence, std::string advice) {
@@ -136,8 +135,7 @@ std::vector<Finding> FindDebugSwitch(const StepFacts& facts) {
                      "tf.config.run_functions_eagerly(True)."));
     findings.back().evidence = "table work: EagerLocalExecute in each step, called by train_step of Keras";
   }
-  const auto profiled = facts.counted().ops.find(kProfilerIsOn);
-  if (profiled != facts.counted().ops.end() && 2 * profiled->second > 1) {
+  if (2 * facts.TimesOf(kProfilerIsOn) > 1) {
     findings.push_back(
         DebugFinding(facts, "torch.profiler",
                      "PyTorch's profiler is on in the steps: it records each operation, if asked to with "
@@ -152,9 +150,12 @@ std::vector<Finding> FindDebugSwitch(const StepFacts& facts) {
         "Run it without, except to look for errors: dlhook needs none of it."));
     findings.back().evidence = "the outermost frames of Python's stacks";
   }
+  const bool has_collectives =
+      absl::c_any_of(facts.counted().ops, [](const auto& op) { return absl::StartsWith(op.first, "c10d::"); });
   for (const DebugSetting& setting : kDebugSettings) {
     const std::string value = facts.Setting(setting.variable);
     if (!IsOn(value) || (setting.of_gpu && !facts.HasGpuTimes())) continue;
+    if (*setting.only != 0 && (value != setting.only || !has_collectives)) continue;
     findings.push_back(DebugFinding(facts, absl::StrCat(setting.variable, "=", value),
                                     absl::StrCat(setting.variable, "=", value, " is set: ", setting.does),
                                     absl::StrCat("Unset ", setting.variable, ", except to find errors.")));

@@ -3,8 +3,8 @@
 //   attention by parts     a product, elementwise operations, softmax, a product; or scaled_dot_product_attention that falls back
 //                          to these (dropout on the CPU)
 //   reduced gradients      ranks reduce them in each of several backward passes before an update
-//   norms by parts         a module for layer or RMS normalization, on a GPU, of three kernels or more; on the CPU a module that
-//                          takes means, and deviations or roots, by operations of its own
+//   norms by parts         a module for layer or RMS normalization, on a GPU, of three kernels or more; on the CPU a module of such
+//                          a name that takes means, and deviations or roots, by operations of its own
 //   dense gradients        an embedding's gradient is as large as its table, however few rows a batch reads
 //   packed sequences       a recurrent network computes each time step by itself
 //   recurrent cells        the program does so: LSTMCell, GRUCell or RNNCell in a loop
@@ -63,7 +63,8 @@ class Forms {
       const auto ns = static_cast<double>(TimeOf(scope));
       if (part == Part::kDense) dense.Add(ns, scope);
       if (part == Part::kPacked) packed.Add(ns, scope);
-      if (part == Part::kMath) attention.Add(ns, scope), ++math;
+      if (part == Part::kMath) attention.Add(ns, scope);
+      math += part == Part::kMath ? 1 : 0;
       if (part == Part::kCell) cells[facts.attribution().of_scope[scope].layer].Add(ns, scope);
       if (own != thread) stage_ = Stage::kNone;
       thread = own;
@@ -248,7 +249,7 @@ std::vector<Finding> NormsByOperations(const StepFacts& facts) {
   for (const WorkItem& item : facts.items()) {
     if (item.group->layers.size() != 1) continue;
     const Layer& layer = facts.attribution().layers[item.group->layers.front()];
-    if (layer.module.empty()) continue;
+    if (layer.module.empty() || !absl::StrContains(layer.module_type, "Norm")) continue;
     Norm& norm = norms[layer.module];
     norm.ns += item.ns;
     norm.layer = &layer;
@@ -293,12 +294,13 @@ std::vector<Finding> ReducedGradients(const StepFacts& facts) {
   finding.where = facts.LayersOf(is_reduction);
   // Hooks of the backward pass have no line: that of what ran before.
   const ScopeColumns& scopes = facts.model().scopes;
+  const std::vector<PythonPlace> places = ReadPythonPlaces(facts.model());
   StackIndex stack = kNone;
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
     const ScopeLook& look = scopes.look[scope];
     if (look.stack != kNone) stack = look.stack;
     if (stack == kNone || !absl::EndsWith(facts.model().names[look.name], "::allreduce_")) continue;
-    finding.line = LineLabel(facts.model(), ReadPythonPlaces(facts.model())[stack]);
+    finding.line = LineLabel(facts.model(), places[stack]);
     if (facts.StepAt(facts.model().threads[scopes.thread[scope]].process, scopes.start_ns[scope]) != kNone) break;
   }
   return {finding};

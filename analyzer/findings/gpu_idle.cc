@@ -301,8 +301,7 @@ std::string CauseOf(const IdleShare& share) {
 }  // namespace
 
 bool Wraps(const TraceModel& model, absl::string_view wrapper) {
-  return std::any_of(model.names.begin(), model.names.end(),
-                     [&](absl::string_view name) { return absl::StartsWith(name, wrapper); });
+  return absl::c_any_of(model.names, [&](absl::string_view name) { return absl::StartsWith(name, wrapper); });
 }
 
 std::vector<Finding> FindGpuIdle(const StepFacts& facts) {

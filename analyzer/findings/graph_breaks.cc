@@ -24,6 +24,7 @@ constexpr absl::string_view kSuggestion = " PyTorch: ";  // between PyTorch's re
 struct BrokenRun {
   int64_t start_ns = 0;
   int64_t outside_ns = 0;
+  bool are_lookups = false;  // of graphs inside: all that is known
 };
 
 std::vector<BrokenRun> BrokenRuns(const TraceModel& model, ProcessIndex process) {
@@ -45,7 +46,7 @@ std::vector<BrokenRun> BrokenRuns(const TraceModel& model, ProcessIndex process)
       code_end_ns = scopes.EndOf(inner);
       outside_ns -= scopes.duration_ns[inner];
     }
-    if (has_inner) runs.push_back({scopes.start_ns[scope], has_code ? outside_ns : lookups_ns});
+    if (has_inner) runs.push_back({scopes.start_ns[scope], has_code ? outside_ns : lookups_ns, !has_code});
     scope = inner - 1;
   }
   absl::c_sort(runs, [](const BrokenRun& a, const BrokenRun& b) { return a.start_ns < b.start_ns; });
@@ -87,16 +88,20 @@ std::vector<Finding> FindGraphBreaks(const StepFacts& facts) {
   Finding finding;
   finding.where = CompiledFunctionName(first.function);
   finding.line = FileLine(first);
-  finding.sentence =
-      absl::StrFormat("torch.compile breaks the graph of %s at %s%s: %s. The time between its graphs is %s.",
-                      CompiledFunctionName(first.function), FileLine(first),
-                      breaks.size() > 1 ? absl::StrCat(" (and ", breaks.size() - 1, " more: table compiled)") : "",
-                      parts.front().empty() ? "why was not kept (item(), print, a branch on a tensor's value ...)"
-                                            : absl::StripSuffix(parts.front(), "."),
-                      facts.PartOfStep(median_ns));
+  finding.sentence = absl::StrFormat(
+      "torch.compile breaks the graph of %s at %s%s: %s. %s %s.", CompiledFunctionName(first.function), FileLine(first),
+      breaks.size() > 1 ? absl::StrCat(" (and ", breaks.size() - 1, " more: table compiled)") : "",
+      parts.front().empty() ? "why was not kept (item(), print, a branch on a tensor's value ...)"
+                            : absl::StripSuffix(parts.front(), "."),
+      runs.front().are_lookups ? "What runs between its graphs is not told apart; looking these up takes"
+                               : "The time between its graphs is",
+      facts.PartOfStep(median_ns));
   finding.gain_ns = median_ns;
   finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence = "table compiled: where graphs were broken; scopes Torch-Compiled Region without CompiledFunction";
+  finding.evidence = runs.front().are_lookups
+                         ? "table compiled: where graphs were broken; scopes TorchDynamo Cache Lookup inside of others"
+                         : "table compiled: where graphs were broken; scopes Torch-Compiled Region without "
+                           "CompiledFunction";
   finding.advice = parts.size() > 1
                        ? absl::StrCat("PyTorch suggests: ", parts[1])
                        : "TORCH_LOGS=graph_breaks explains each; move such code out of the compiled function.";

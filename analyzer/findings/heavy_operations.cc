@@ -71,18 +71,22 @@ const std::vector<Heavy>& HeavyOperations() {
        .least_percent = kHeavyFftPercent,
        .is_information = true,
        .counts_in_backward = true},
-      {.ops = {"cat", "concat", "stack", "hstack", "vstack"},
+      {.ops = {"cat", "concat"},
        .what = "Tensors are copied to join them",
        .advice =
-           "A history that grows by a row (keys and values of a cache): allocate it once for the most rows, write into "
-           "it (cache[:, n] = row, index_copy_) and use the slice cache[:, :n + 1].",
+           "If a history grows by a row (keys and values of a cache): allocate it once for the most rows, write into "
+           "it (cache[:, n] = row, index_copy_) and use the slice cache[:, :n + 1]. Parts that are made here can be "
+           "written into one tensor at once (out=).",
        .least_percent = kHeavyMovePercent,
+       .in_inference_only = true,
        .is_called_itself = true},
-      {.ops = {"index_select", "gather", "take", "index"},
+      {.ops = {"index_select", "gather", "take"},
        .what = "Rows are copied by their indices",
-       .advice = "Only the rows that change (a beam's cache: only if the order did), in place; a slice where they lie "
-                 "side by side copies nothing.",
+       .advice =
+           "If most stay where they are (a cache of beams whose order did not change): move only those that do, in "
+           "place. A slice of rows side by side copies nothing.",
        .least_percent = kHeavyMovePercent,
+       .in_inference_only = true,
        .is_called_itself = true},
       {.ops = {"contiguous", "clone", "copy_"},
        .what = "Tensors are copied",

@@ -7,8 +7,9 @@
 // are longer by no more than others' time slices; those that compile belong to recompilations.
 // The gain: what they take beyond the mean step, spread over all steps.
 //
-// Validation between the steps is in no step: it is told where it takes longer than they do. One pass behind each step, with
-// as many rows as that, is taken for the same batch once more (a metric of the training).
+// Validation between the steps is in no step: it is told where it takes longer than they do. One pass right behind each step,
+// with as many rows as that and without an operation before it that makes other data, is taken for the same batch once more (a
+// metric of the training).
 //
 // Rule warm-up: a run so short that its first steps take much of it: searching for algorithms, compiling, creating
 // primitives. Only information: no steady step gets faster.
@@ -158,6 +159,23 @@ std::vector<Finding> FindLongValidation(const StepFacts& facts) {
   return {finding};
 }
 
+// Whether an operation begins in this time, other than reading a number: it may make other data.
+bool HasOperations(const TraceModel& model, ProcessIndex process, int64_t from_ns, int64_t to_ns) {
+  const ScopeColumns& scopes = model.scopes;
+  for (ThreadIndex thread = 0; thread < model.threads.size(); ++thread) {
+    if (model.threads[thread].process != process) continue;
+    const auto [begin, end] = scopes.thread.RangeOf(thread);
+    const auto starts = scopes.start_ns.begin();
+    auto scope = static_cast<ScopeIndex>(std::lower_bound(starts + begin, starts + end, from_ns) - starts);
+    for (; scope < end && scopes.start_ns[scope] < to_ns; ++scope) {
+      const std::string& name = model.names[scopes.look[scope].name];
+      const bool reads = name == "aten::item" || name == "aten::_local_scalar_dense" || name == "aten::detach";
+      if (scopes.look[scope].kind == ScopeKind::kFrameworkOp && !reads) return true;
+    }
+  }
+  return false;
+}
+
 // Passes without gradients right behind a training step, each alone and with the step's batch.
 std::vector<Finding> FindSecondPasses(const StepFacts& facts) {
   int64_t steps = 0, passes = 0;
@@ -170,6 +188,9 @@ std::vector<Finding> FindSecondPasses(const StepFacts& facts) {
       steps_ns += static_cast<double>(before.end_ns - before.start_ns);
       const bool is_alone = i + 1 == track.steps.size() || track.steps[i + 1].kind == StepKind::kTraining;
       if (step.kind != StepKind::kValidation || !is_alone || step.batch == 0 || step.batch != before.batch) continue;
+      const int64_t from_ns = before.phases.empty() ? before.end_ns : before.phases.back().end_ns;
+      const int64_t to_ns = step.phases.empty() ? step.start_ns : step.phases.front().start_ns;
+      if (HasOperations(facts.model(), track.process, from_ns, to_ns)) continue;
       ++passes;
       passes_ns += static_cast<double>(step.end_ns - step.start_ns);
     }
@@ -181,14 +202,14 @@ std::vector<Finding> FindSecondPasses(const StepFacts& facts) {
   finding.gain_ns = passes_ns / static_cast<double>(steps);
   finding.whole_ns = facts.steps().MeanWithInterruptedNs() + finding.gain_ns;
   finding.sentence = absl::StrFormat(
-      "Behind %d of %d training steps the model runs once more without gradients, with as many rows: %s for each step "
-      "of %s.",
+      "Behind %d of %d training steps the model runs once without gradients, with as many rows: %s for each step of "
+      "%s.",
       passes, steps, HumanTime(finding.gain_ns), HumanTime(facts.step_ns()));
   finding.Estimate(GainBasis::kUpperBound);
   finding.evidence = "table steps: a validation step of the same batch behind each training step";
   finding.advice =
       "If it is the same batch (accuracy of the training): use the outputs that the loss was computed from "
-      "(logits.detach()). Else in each n-th step.";
+      "(logits.detach()). What chooses the next data (a rollout) is needed.";
   return {finding};
 }
 

@@ -1,12 +1,12 @@
 // Rule needless-backward: backward passes compute what could be computed once, or what nothing reads.
 //
-// The same node of the graph (a sequence number of PyTorch's autograd) runs in several backward passes: backward() was called
-// for each of several losses. Two may be a gradient penalty's; the graph of earlier steps belongs to growing-steps.
+// The same node of the graph (a sequence number of PyTorch's autograd, of a thread) runs in several backward passes: backward()
+// was called for each of several losses. Two may be a gradient penalty's; the graph of earlier steps belongs to growing-steps.
 //
 // More parameters get a gradient (AccumulateGrad) than optimizers update: layers that are not frozen, or a network that only
-// another one's loss runs through. How many they update is what most kinds of their operations are called: only if they update
-// each tensor separately. Without LBFGS, which asks for gradients many times.
-#include "absl/container/flat_hash_map.h"
+// another one's loss runs through. How many an optimizer updates is what most kinds of its operations are called: known of
+// PyTorch's own that update each tensor separately, and unless the program may update others by itself (add_).
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/calls/python_places.h"
@@ -19,10 +19,15 @@ constexpr double kNeedlessPercent = 5;
 constexpr double kLeastPasses = 2.5;     // through one node
 constexpr double kLeastGradients = 1.6;  // for each parameter that is updated
 constexpr double kMoreGradients = 4;     // than that, at least
+constexpr std::array<absl::string_view, 9> kOptimizers = {"SGD",    "Adam",  "AdamW", "RMSprop", "Adagrad",
+                                                          "Adamax", "NAdam", "RAdam", "Adadelta"};
+constexpr std::array<absl::string_view, 4> kUpdates = {"add_", "sub_", "addcdiv_", "lerp_"};
 
-double TimesOf(const StepFacts& facts, absl::string_view op) {
-  const auto found = facts.counted().ops.find(std::string(op));
-  return found == facts.counted().ops.end() ? 0 : found->second;
+bool IsInNode(const TraceModel& model, ScopeIndex scope) {
+  do {
+    scope = model.scopes.parent[scope];
+  } while (scope != kNone && model.scopes.look[scope].kind != ScopeKind::kBackwardNode);
+  return scope != kNone;
 }
 
 std::vector<Finding> FindPassesAgain(const StepFacts& facts) {
@@ -33,16 +38,18 @@ std::vector<Finding> FindPassesAgain(const StepFacts& facts) {
   };
   std::map<LayerIndex, Sum> by_layer;
   std::map<StackIndex, double> by_stack;  // nanoseconds
-  absl::flat_hash_map<std::tuple<ProcessIndex, int64_t, NameIndex>, int64_t> runs;
+  absl::flat_hash_set<std::tuple<ThreadIndex, int64_t, NameIndex, LayerIndex>> nodes;
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
     const ScopeLook& look = scopes.look[scope];
     if (look.kind != ScopeKind::kBackwardNode || scopes.link[scope] < 0) continue;
-    const ProcessIndex process = model.threads[scopes.thread[scope]].process;
-    if (facts.StepAt(process, scopes.start_ns[scope]) == kNone) continue;
-    Sum& sum = by_layer[facts.attribution().PlaceOfScope(scope).layer];
-    const auto ns = static_cast<double>(scopes.duration_ns[scope]);
+    const ThreadIndex thread = scopes.thread[scope];
+    if (facts.StepAt(model.threads[thread].process, scopes.start_ns[scope]) == kNone) continue;
+    const LayerIndex layer = facts.attribution().PlaceOfScope(scope).layer;
+    Sum& sum = by_layer[layer];
+    // A checkpoint's node holds others.
+    const auto ns = IsInNode(model, scope) ? 0 : static_cast<double>(scopes.duration_ns[scope]);
     sum.ns += ns;
-    sum.nodes += ++runs[{process, scopes.link[scope], look.name}] == 1 ? 1 : 0;
+    sum.nodes += nodes.insert({thread, scopes.link[scope], look.name, layer}).second ? 1 : 0;
     ++sum.runs;
     ScopeIndex called = scope;  // by the line of backward()
     while (called != kNone && scopes.look[called].stack == kNone) called = scopes.parent[called];
@@ -73,29 +80,40 @@ std::vector<Finding> FindPassesAgain(const StepFacts& facts) {
   finding.evidence = "nodes of the graph that run several times; the gain: all but one time";
   finding.advice =
       "Add the losses up and call backward() once. Where each one's own gradient is needed: compute them together "
-      "(torch.func.jacrev or vmap, grad(is_grads_batched=True)).";
+      "(torch.func.jacrev or vmap, grad(is_grads_batched=True)); where one needs the gradient before: fewer of them.";
   return {finding};
 }
 
-// How often most kinds of the optimizers' operations are called; 0: not known.
+// Of all optimizers in a step; 0: not known of one.
 double UpdatedParameters(const StepFacts& facts) {
-  std::map<double, int> kinds;  // by calls in a step
+  std::map<const LayerGroup*, std::map<double, int>>
+      optimizers;  // numbers of kinds of operations, by their calls in a step
   for (const WorkItem& item : facts.items()) {
     if (item.doing.direction != LayerDirection::kUpdate || item.scope == nullptr || item.begun == 0) continue;
     if (absl::StartsWith(item.scope->op, "_foreach_") || absl::StartsWith(item.scope->op, "_fused_")) return 0;
-    ++kinds[std::round(item.begun)];
+    ++optimizers[item.group][std::round(item.begun)];
   }
-  const auto most = absl::c_max_element(kinds, [](const auto& a, const auto& b) { return a.second <= b.second; });
-  return most == kinds.end() ? 0 : most->first;
+  double updated = 0;
+  for (const auto& [group, kinds] : optimizers) {
+    const auto is_its = [&](absl::string_view name) { return group->label == absl::StrCat("optimizer (", name, ")"); };
+    if (absl::c_none_of(kOptimizers, is_its)) return 0;
+    updated += absl::c_max_element(kinds, [](const auto& a, const auto& b) { return a.second <= b.second; })->first;
+  }
+  return updated;
 }
 
 std::vector<Finding> FindUnusedGradients(const StepFacts& facts) {
-  const auto needs_many = [](const std::string& name) { return absl::StrContains(name, "LBFGS"); };
-  if (absl::c_any_of(facts.counted().optimizers, needs_many)) return {};
   const double passes = static_cast<double>(std::max<int64_t>(facts.counted().micro_steps, 1));
-  const double gradients = TimesOf(facts, "torch::autograd::AccumulateGrad") / passes;
+  const double gradients = facts.TimesOf("torch::autograd::AccumulateGrad") / passes;
   const double updated = UpdatedParameters(facts);
   if (updated == 0 || gradients < std::max(kLeastGradients * updated, updated + kMoreGradients)) return {};
+  double in_place = 0;  // where the program may update parameters
+  for (const WorkItem& item : facts.items()) {
+    const LayerDirection direction = item.doing.direction;
+    const bool is_own = direction != LayerDirection::kUpdate && !IsBackward(direction) && item.scope != nullptr;
+    if (is_own && absl::c_linear_search(kUpdates, item.scope->op)) in_place += item.begun;
+  }
+  if (in_place >= (gradients - updated) / 2) return {};
   const auto is_in = [](const WorkItem& item) { return IsBackward(item.doing.direction); };
   const double gain_ns = facts.Sum(is_in) * (1 - updated / gradients);
   if (!facts.IsAtLeast(gain_ns, kNeedlessPercent)) return {};

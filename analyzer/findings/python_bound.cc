@@ -114,14 +114,9 @@ double CallsOf(const StepFacts& facts, bool is_forward) {
   return calls;
 }
 
-double TimesOf(const StepFacts& facts, const char* op) {
-  const auto found = facts.counted().ops.find(op);
-  return found == facts.counted().ops.end() ? 0 : found->second;
-}
-
 // Numbers that are taken out of tensors one by one, if they are many.
 double NumbersOneByOne(const StepFacts& facts, double ops) {
-  const double numbers = TimesOf(facts, "aten::item");
+  const double numbers = facts.TimesOf("aten::item");
   return numbers >= std::max(kLeastNumbers, kNumbersPart * ops) ? numbers : 0;
 }
 
@@ -143,7 +138,7 @@ std::string AdviceFor(const StepFacts& facts, double ops, bool is_in_model, std:
         "one): compute on the whole tensor, or tensor.tolist() once.",
         numbers, step);
   }
-  if (const double reductions = TimesOf(facts, "c10d::allreduce_");
+  if (const double reductions = facts.TimesOf("c10d::allreduce_");
       reductions >= kLeastCollectives && !Wraps(facts.model(), "DistributedDataParallel")) {
     find_line("allreduce_");
     return absl::StrFormat(

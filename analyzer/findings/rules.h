@@ -94,7 +94,7 @@ bool IsSlowForItsKind(const StepFacts& facts, const WorkItem& item);
 // Collective operations of a library that has no calls (Gloo): the thread mostly waits for other ranks.
 inline bool IsCommunication(const WorkItem& item) {
   return item.doing.activity == ActivityKind::kNotSeen && item.group != nullptr &&
-         item.group->label == "[communication]";
+         item.group->label == kCommunicationLabel;
 }
 
 // Whether the program does this through one of PyTorch's wrappers of networks, whose passes are ranges with its name.

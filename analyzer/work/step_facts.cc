@@ -160,6 +160,11 @@ std::string StepFacts::Setting(absl::string_view variable) const {
 
 std::string StepFacts::StepNoun() const { return HasSteps() ? StepWord(steps_.kind) : "run"; }
 
+double StepFacts::TimesOf(const std::string& scope) const {
+  const auto found = counted_.ops.find(scope);
+  return found == counted_.ops.end() ? 0 : found->second;
+}
+
 const StepTrack* StepFacts::WholeTrack() const {
   if (!HasSteps()) return nullptr;
   const StepTrack& main = steps_.tracks.front();
@@ -172,7 +177,7 @@ const StepTrack* StepFacts::WholeTrack() const {
 void TimeAround::Add(const TimeAround& other, double share) {
   before_ns += share * other.before_ns;
   warm_up_ns += share * other.warm_up_ns;
-  after_ns += share * other.after_ns;
+  after_ns = after_ns < 0 || other.after_ns < 0 ? -1 : after_ns + share * other.after_ns;
   run_ns += share * other.run_ns;
 }
 
@@ -184,7 +189,8 @@ TimeAround TimeAroundSteps(const StepFacts& facts) {
   around.before_ns = static_cast<double>(track->steps.front().start_ns - process.start_ns);
   for (const Step& step : track->steps)
     around.warm_up_ns += step.is_warm_up ? static_cast<double>(step.end_ns - step.start_ns) : 0;
-  around.after_ns = static_cast<double>(process.end_ns - track->steps.back().end_ns);
+  const bool is_known = process.end != ProcessEnd::kVanished;  // else its end is its last record
+  around.after_ns = is_known ? static_cast<double>(process.end_ns - track->steps.back().end_ns) : -1;
   around.run_ns = static_cast<double>(process.end_ns - process.start_ns);
   return around;
 }

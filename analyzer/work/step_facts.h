@@ -49,6 +49,7 @@ class StepFacts {
 
   const std::vector<WorkItem>& items() const { return items_; }  // the longest first
   const DoneWork& counted() const { return counted_; }
+  double TimesOf(const std::string& scope) const;  // how often scopes of this name begin in a step
   const MachineLoad& load() const { return load_; }
   double PhaseNs(PhaseKind phase) const;  // per mean step
   // The steady step of the process in which this time is: its number; kNone: none. Cheap if it is often the same as before.
@@ -110,7 +111,7 @@ class StepFacts {
 struct TimeAround {
   double before_ns = 0;   // the first step
   double warm_up_ns = 0;  // all steps of the warm-up
-  double after_ns = 0;    // the last step
+  double after_ns = 0;    // the last step; -1: it is not known when the process ended
   double run_ns = 0;      // the process in all; 0: not known, without steps or where the run was read in parts
 
   void Add(const TimeAround& other, double share);

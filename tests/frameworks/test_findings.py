@@ -194,6 +194,7 @@ class Findings(FindingsCase):
 
     def test_the_gradient_of_the_input(self):
         finding = self.found("input-gradient", least_percent=3)
+        self.assertEqual(self.findings("input-gradient", "gradient_penalty", "victim"), [])
         self.assertEqual(finding["where"], "0")
         self.assert_line(finding, "model(x)")
 

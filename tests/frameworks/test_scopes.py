@@ -26,12 +26,13 @@ Event = collections.namedtuple("Event", "name start_ns duration_ns thread forwar
 
 # Added by the profiler afterwards: PyTorch gives this range no number, the profiler copies that of the node inside.
 EVALUATE = "autograd::engine::evaluate_function: "
+PROFILER_IS_ON = "torch.profiler is on"  # behind each optimizer's step in which it was
 
 
 def inside(trace, label):
-    """{thread: scopes} of those that began inside the range of that name, including it."""
+    """{thread: scopes} of those that began inside the range of that name, including it, without dlhook's marks of the profiler."""
     (whole,) = [scope for scope in trace.scopes if scope.name == label and scope.kind == "USER_RANGE"]
-    chosen = {thread: [s for s in ordered if whole.start <= s.start <= whole.end]
+    chosen = {thread: [s for s in ordered if whole.start <= s.start <= whole.end and s.name != PROFILER_IS_ON]
               for thread, ordered in trace.in_order().items()}
     return {thread: found for thread, found in chosen.items() if found}
 

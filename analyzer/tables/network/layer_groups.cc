@@ -48,7 +48,7 @@ LayerGroups::LayerGroups(const TraceModel& model, const Attribution& attribution
   framework_ = Group("", "[other framework ops]");
   library_ = Group("", "[other library calls]");
   not_seen_ = Group("", kNotSeen);
-  communication_ = Group("", "[communication]");
+  communication_ = Group("", kCommunicationLabel);
   data_loading_ = Group("", "[data loading]");
   waiting_ = Group("", "[waiting]");
   other_threads_ = Group("", "[other threads]");

@@ -8,6 +8,9 @@
 
 namespace dlhook::analyzer::inline tables {
 
+// Of collective operations of libraries without calls (Gloo).
+inline constexpr char kCommunicationLabel[] = "[communication]";
+
 using GroupIndex = uint32_t;
 
 struct LayerGroup {

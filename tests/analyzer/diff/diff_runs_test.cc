@@ -58,13 +58,16 @@ TEST(DiffRunsTest, MuchLongerStepsCountWhereTheSlowerSideHasAReason) {
   const TrainingRun base(spec);
   spec.interrupted_every = 10;
   const TrainingRun other(spec);
+  double gain_ns = 6e5;
   const auto sentence = [&](const char* rule, bool is_of_new) {
-    return Sentence(Diff({&base}, {&other}, {"layers"}, {{rule, "a reason", 1e5, is_of_new}}));
+    return Sentence(Diff({&base}, {&other}, {"layers"}, {{rule, "a reason", gain_ns, is_of_new}}));
   };
   EXPECT_THAT(sentence("longer-steps", true), HasSubstr("slower per training step, much longer ones included ("));
   EXPECT_THAT(sentence("recompilations", true), HasSubstr("much longer ones included (899 us -> 1.72 ms): NEW has a"));
   EXPECT_THAT(sentence("recompilations", false), Not(HasSubstr("included")));
   EXPECT_THAT(sentence("slow-lines", true), Not(HasSubstr("included")));
+  gain_ns = 1e5;  // of 820 us
+  EXPECT_THAT(sentence("recompilations", true), Not(HasSubstr("included")));
 }
 
 // No comparison of steps shows what a program does after them.
@@ -80,6 +83,10 @@ TEST(DiffRunsTest, TimeOutsideOfTheStepsIsTold) {
   process.end_ns = last_ns;
   process.start_ns -= run_ns / 2;
   EXPECT_THAT(Sentence(Diff(base, other)), EndsWith(" before the first"));
+  process.start_ns += run_ns / 2;
+  process.end_ns += run_ns / 2;
+  process.end = ProcessEnd::kVanished;
+  EXPECT_THAT(Sentence(Diff(base, other)), Not(HasSubstr("Outside"))) << "it was killed";
   similar.model().processes.front().end_ns += run_ns / 10;
   EXPECT_THAT(Sentence(Diff(base, similar)), Not(HasSubstr("Outside")));
 }

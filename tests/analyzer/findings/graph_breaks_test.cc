@@ -83,6 +83,7 @@ TEST(GraphBreaks, InInferenceTakeTheLookUpsOfGraphs) {
   EXPECT_EQ(Integer(table, row, "gain"), 50'000);
   EXPECT_EQ(Text(table, row, "line"), "net.py:8");
   EXPECT_THAT(Text(table, row, "finding"), HasSubstr("why was not kept"));
+  EXPECT_THAT(Text(table, row, "finding"), HasSubstr("looking these up takes 50.0 us"));
 }
 
 }  // namespace graph_breaks_test

@@ -52,11 +52,16 @@ TEST(HeavyOperations, AreDropoutsInInferenceOnly) {
 }
 
 TEST(HeavyOperations, AreCopiesThatTheProgramAsksFor) {
-  const auto found = Find("aten::index_select", 300'000);
+  const auto of_request = [](const char* op, int64_t ns) {
+    return Find(op, ns, /*in_backward=*/false, StepKind::kInference);
+  };
+  const auto found = of_request("aten::index_select", 300'000);
   ASSERT_THAT(found.rows, SizeIs(1));
   EXPECT_THAT(found.Of(0, "finding"), HasSubstr("Rows are copied by their indices"));
-  EXPECT_THAT(Find("aten::index_select", 200'000).rows, IsEmpty());
-  EXPECT_THAT(Find("aten::embedding", 300'000).rows, IsEmpty());
+  EXPECT_THAT(of_request("aten::index_select", 200'000).rows, IsEmpty());
+  EXPECT_THAT(of_request("aten::embedding", 300'000).rows, IsEmpty());
+  EXPECT_THAT(Find("aten::index_select", 300'000).rows, IsEmpty());
+  EXPECT_THAT(Find("aten::contiguous", 300'000).rows, SizeIs(1));
 }
 
 TEST(HeavyOperations, AreInformationWhereTheirSizesDecide) {

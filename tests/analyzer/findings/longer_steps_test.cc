@@ -98,7 +98,7 @@ TEST(LongerSteps, AreNotOthersTimeSlices) {
 // Each fourth step waits 30 ms for four workers; or for three: then it is not one of them that delivers with the others; or
 // processes start in it.
 TEST(LongerSteps, AreNotThoseThatWaitForWorkersThatDeliverTogether) {
-  for (const auto [workers, starts] : {std::pair(4u, false), {3u, false}, {4u, true}}) {
+  for (const auto& [workers, starts] : {std::pair(4u, false), {3u, false}, {4u, true}}) {
     TraceModel model;
     model.processes = {{.pid = 7, .end_ns = 1000 * kMs}};
     for (uint32_t pid = 8; pid < 8 + workers; ++pid)
@@ -138,7 +138,7 @@ std::vector<Finding> OfValidation(int validations, int batch = 0) {
 TEST(LongerSteps, ArePassesOfTheSameBatchBehindEachStep) {
   const std::vector<Finding> found = OfValidation(1, 8);
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_THAT(found[0].sentence, HasSubstr("Behind 20 of 20 training steps the model runs once more"));
+  EXPECT_THAT(found[0].sentence, HasSubstr("Behind 20 of 20 training steps the model runs once without"));
   EXPECT_NEAR(found[0].gain_ns, 0.3e6, 0.02e6);
   EXPECT_THAT(OfValidation(1, 1), IsEmpty());
   EXPECT_THAT(OfValidation(2, 8), IsEmpty());

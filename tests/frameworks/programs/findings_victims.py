@@ -129,6 +129,21 @@ def input_gradient(side):
     return images(model, lambda step: 32, requires_grad=not advised, channels=16)
 
 
+def gradient_penalty(side):
+    """Reads the gradient of its input, and takes gradients of that."""
+    model = nn.Sequential(nn.Conv2d(3, 32, 5, padding=2), nn.LeakyReLU(), nn.Conv2d(32, 1, 5))
+    optimizer = torch.optim.SGD(model.parameters(), 0.001)
+    x = torch.randn(8, 3, 32, 32)
+    while True:
+        optimizer.zero_grad()
+        data = x.clone().requires_grad_()
+        loss = model(data).mean()
+        slope, = torch.autograd.grad(loss, data, create_graph=True)
+        (loss + slope.square().sum()).backward()
+        optimizer.step()
+        yield
+
+
 def float64(side):
     advised = side == "advised"
     dtype = np.float32 if advised else np.float64
