@@ -110,8 +110,10 @@ std::vector<Finding> FindUnusedGradients(const StepFacts& facts) {
   double in_place = 0;  // where the program may update parameters
   for (const WorkItem& item : facts.items()) {
     const LayerDirection direction = item.doing.direction;
-    const bool is_own = direction != LayerDirection::kUpdate && !IsBackward(direction) && item.scope != nullptr;
-    if (is_own && absl::c_linear_search(kUpdates, item.scope->op)) in_place += item.begun;
+    const bool is_modules = absl::c_any_of(
+        item.group->layers, [&](LayerIndex layer) { return !facts.attribution().layers[layer].module.empty(); });
+    const bool is_own = direction != LayerDirection::kUpdate && !IsBackward(direction) && !is_modules;
+    if (is_own && item.scope != nullptr && absl::c_linear_search(kUpdates, item.scope->op)) in_place += item.begun;
   }
   if (in_place >= (gradients - updated) / 2) return {};
   const auto is_in = [](const WorkItem& item) { return IsBackward(item.doing.direction); };

@@ -94,7 +94,8 @@ class Counters(frameworks.Case):
         found = self.sums(self.rows(run, "counters"))
         expected = [clock * 1e6, faults, switches]
         joined = [found[0], found[1] + found[2], found[3] + found[4]]
-        allowed = zip((0.02, 0.02, 0.1), (UNSEEN[0], 500, 100))
+        # Some 2 500 faults are Python's own start, before the first call, however many the program has.
+        allowed = zip((0.02, 0.02, 0.1), (UNSEEN[0], 3000, 100))
         for counter, a, b, (tolerance, more) in zip(events.split(","), joined, expected, allowed):
             self.assertLessEqual(abs(a - b), tolerance * b + more, f"{counter}: {a}, perf: {b}")
 
