@@ -16,6 +16,7 @@
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/gpu_rules.h"
 #include "analyzer/findings/rules.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/work/gap_lines.h"
 #include "analyzer/work/preparing.h"
 #include "analyzer/work/source_lines.h"
