@@ -94,8 +94,9 @@ class Counters(frameworks.Case):
         found = self.sums(self.rows(run, "counters"))
         expected = [clock * 1e6, faults, switches]
         joined = [found[0], found[1] + found[2], found[3] + found[4]]
-        # Some 2 500 faults are Python's own start, before the first call, however many the program has.
-        allowed = zip((0.02, 0.02, 0.1), (UNSEEN[0], 3000, 100))
+        # What processes do before their first call and after the last reading is not seen: Python's start and end, and those of
+        # two workers, fault and switch much in little time.
+        allowed = zip((0.02, 0.1, 0.3), (UNSEEN[0], 3000, 300))
         for counter, a, b, (tolerance, more) in zip(events.split(","), joined, expected, allowed):
             self.assertLessEqual(abs(a - b), tolerance * b + more, f"{counter}: {a}, perf: {b}")
 
