@@ -337,7 +337,7 @@ std::string AroundText(const VerdictInput& input) {
   };
   if (least_ns > 0) {
     add(base.before_ns, after.before_ns, " before the first");
-    add(base.warm_up_ns, after.warm_up_ns, " in those of the warm-up");
+    add(base.warm_up_ns, after.warm_up_ns, " in the warm-up");
     if (base.after_ns >= 0 && after.after_ns >= 0) add(base.after_ns, after.after_ns, " after the last");
   }
   return changes.empty() ? "" : absl::StrCat(". Outside of the steps: ", absl::StrJoin(changes, ", "));

@@ -141,7 +141,7 @@ std::vector<Finding> FindDebugSwitch(const StepFacts& facts) {
                      "PyTorch's profiler is on in the steps: it records each operation, if asked to with "
                      "sizes, stacks and memory",
                      "Profile some steps only (schedule=torch.profiler.schedule(...)), or stop it."));
-    findings.back().evidence = "table ops: an operator's range is followed by \"torch.profiler is on\"";
+    findings.back().evidence = "PyTorch, asked behind each optimizer's step";
   }
   if (const std::string tool = PythonToolOf(facts.model()); !tool.empty()) {
     findings.push_back(DebugFinding(

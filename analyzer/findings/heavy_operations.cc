@@ -118,16 +118,16 @@ int KindOf(const std::string& op) {
 std::vector<Finding> FindHeavyOperations(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.HasGpuTimes() || !facts.UsesTorch()) return {};
   std::vector<Finding> findings;
-  const bool grows = !FindGrowingSteps(facts).empty();  // then that is the cause
   // What the backward pass needs is not the program's choice: embedding_dense_backward sorts.
   const auto refine = [&](int kind, ScopeIndex scope, ScopeIndex outermost) {
     const Heavy& heavy = HeavyOperations()[static_cast<size_t>(kind - 1)];
-    if (heavy.is_called_itself && (scope != outermost || IsInInput(facts.model(), outermost) || grows)) return 0;
+    if (heavy.is_called_itself && (scope != outermost || IsInInput(facts.model(), outermost))) return 0;
     return heavy.counts_in_backward || !IsInBackward(facts.model(), outermost) ? kind : 0;
   };
   for (const auto& [kind, found] : SumNamedOperations(facts, KindOf, refine)) {
     const Heavy& heavy = HeavyOperations()[static_cast<size_t>(kind - 1)];
     if (!facts.IsAtLeast(found.ns, heavy.least_percent)) continue;
+    if (heavy.is_called_itself && !FindGrowingSteps(facts).empty()) continue;  // that is the cause
     if (heavy.in_inference_only && facts.steps().kind != StepKind::kInference) continue;
     const auto longest =
         absl::c_max_element(found.by_op, [](const auto& a, const auto& b) { return a.second < b.second; });

@@ -113,7 +113,7 @@ std::string WhyNotMore(const StepFacts& facts, double waited_ns, const Preparing
     const double batch_ns = MostOfBatchNs(facts, waited_ns, preparing);
     return absl::StrCat(batch_ns <= kHandOverNs
                             ? absl::StrCat("num_workers=0: a batch takes the workers at most ", HumanTime(batch_ns),
-                                           " each, and handing it over costs as much. Else: ")
+                                           ", hardly more than to hand it over. Else: ")
                             : "The workers wait for work: ",
                         "more batches ahead (prefetch_factor), fewer or smaller copies of a batch on its way "
                         "(collate_fn, pin_memory).");
@@ -138,9 +138,10 @@ std::string WhyNotMore(const StepFacts& facts, double waited_ns, const Preparing
   const bool by_workers = preparing.preparer == Preparer::kWorkers;
   const int64_t for_lock_ns = preparing.InLock() + (by_workers && NamesLock(facts, line) ? preparing.InOther() : 0);
   if (is_known && by_workers && preparing.Mostly(for_lock_ns)) {
-    return "The workers wait for a lock, each other's: more of them do not help. Hold it for less, not while an item "
-           "is "
-           "read and prepared, or give each worker what it protects (a file, a connection, a copy).";
+    return absl::StrCat(preparing.Mostly(preparing.InLock()) ? "The workers wait for a lock"
+                                                             : "The workers are blocked, and the program names a lock",
+                        ": if it is one for all of them, more of them do not help. Hold it for less, not while an item "
+                        "is read and prepared, or give each worker what it protects (a file, a connection, a copy).");
   }
   return "";
 }

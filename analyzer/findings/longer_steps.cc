@@ -206,7 +206,7 @@ std::vector<Finding> FindSecondPasses(const StepFacts& facts) {
       "%s.",
       passes, steps, HumanTime(finding.gain_ns), HumanTime(facts.step_ns()));
   finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence = "table steps: a validation step of the same batch behind each training step";
+  finding.evidence = "table steps: a validation step of as many rows behind each training step";
   finding.advice =
       "If it is the same batch (accuracy of the training): use the outputs that the loss was computed from "
       "(logits.detach()). What chooses the next data (a rollout) is needed.";

@@ -86,8 +86,8 @@ std::vector<Finding> FindPassesAgain(const StepFacts& facts) {
 
 // Of all optimizers in a step; 0: not known of one.
 double UpdatedParameters(const StepFacts& facts) {
-  std::map<const LayerGroup*, std::map<double, int>>
-      optimizers;  // numbers of kinds of operations, by their calls in a step
+  // Numbers of kinds of operations, by their calls in a step.
+  std::map<const LayerGroup*, std::map<double, int>> optimizers;
   for (const WorkItem& item : facts.items()) {
     if (item.doing.direction != LayerDirection::kUpdate || item.scope == nullptr || item.begun == 0) continue;
     if (absl::StartsWith(item.scope->op, "_foreach_") || absl::StartsWith(item.scope->op, "_fused_")) return 0;
@@ -124,7 +124,7 @@ std::vector<Finding> FindUnusedGradients(const StepFacts& facts) {
   finding.line = facts.LineOfLongest(is_in);
   finding.gain_ns = gain_ns;
   finding.sentence = absl::StrFormat(
-      "Gradients of %.0f parameters are computed for each %.0f that optimizers update: backward passes take %s.",
+      "%.0f gradients of parameters are computed for every %.0f that optimizers use: backward passes take %s.",
       gradients, updated, facts.PartOfStep(facts.Sum(is_in)));
   finding.evidence =
       "nodes AccumulateGrad, and operations of the optimizers; the gain: this part of the backward passes";

@@ -31,8 +31,7 @@ constexpr double kLeastNumbers = 64;  // taken out of tensors in a step …
 constexpr double kNumbersPart = 0.1;  // … of all operations
 constexpr double kLeastCollectives = 8;
 constexpr double kLeastRowCalls = 8;
-constexpr double kLeastBackwardCalls = 8;  // for one in the forward pass
-constexpr double kTinyOpNs = 5'000;        // mean time in the framework, per op that computes next to nothing
+constexpr double kTinyOpNs = 5'000;  // mean time in the framework, per op that computes next to nothing
 constexpr double kLargeOpNs = 20'000;
 constexpr double kManyOps = 1'000;  // of a step: then tiny ones are a loss without Python's part
 
@@ -104,16 +103,6 @@ Between WhereBetween(const StepFacts& facts) {
   return between;
 }
 
-double CallsOf(const StepFacts& facts, bool is_forward) {
-  double calls = 0;
-  for (const WorkItem& item : facts.items()) {
-    const LayerDirection direction = item.doing.direction;
-    const bool is_wanted = is_forward ? direction == LayerDirection::kForward : IsBackward(direction);
-    calls += is_wanted && item.IsHostCompute() ? item.calls : 0;
-  }
-  return calls;
-}
-
 // Numbers that are taken out of tensors one by one, if they are many.
 double NumbersOneByOne(const StepFacts& facts, double ops) {
   const double numbers = facts.TimesOf("aten::item");
@@ -145,16 +134,6 @@ std::string AdviceFor(const StepFacts& facts, double ops, bool is_in_model, std:
         "Tensors are reduced over the ranks one by one, %.0f times a %s: DistributedDataParallel joins gradients in "
         "buckets; else one all_reduce of all of them (torch.cat, or _coalescing_manager).",
         reductions, step);
-  }
-  const double forward_calls = CallsOf(facts, /*is_forward=*/true);
-  if (const double backward_calls = CallsOf(facts, /*is_forward=*/false);
-      forward_calls > 0 && backward_calls >= kLeastBackwardCalls * forward_calls && !GrowthOfSteps(facts)) {
-    return absl::StrFormat(
-        "The backward pass runs again and again for one forward pass (%.0f times as many products): if these passes do "
-        "not "
-        "depend on each other, compute them together (torch.func.jacrev or vmap, jacobian(vectorize=True), "
-        "grad(is_grads_batched=True)).",
-        backward_calls / forward_calls);
   }
   if (const double calls = CallsOfOneRow(facts); facts.UsesTorch() && calls >= kLeastRowCalls) {
     return absl::StrFormat(

@@ -291,7 +291,7 @@ class Findings(FindingsCase):
 
     def test_gradients_that_no_optimizer_reads(self):
         finding = self.found("needless-backward", "frozen", least_percent=20)
-        self.assertIn("Gradients of 14 parameters are computed for each 2 that optimizers update", finding["finding"])
+        self.assertIn("14 gradients of parameters are computed for every 2 that optimizers use", finding["finding"])
 
     def test_a_backward_pass_for_each_loss(self):
         finding = self.found("needless-backward", "losses_apart", least_percent=5)

@@ -144,7 +144,7 @@ TEST(InputWait, SamplesTellTheFunctionOfWorkers) {
 
 TEST(InputWait, WorkersWaitForEachOthersLock) {
   EXPECT_THAT(OfWorkers({.place = "lock"}),
-              HasSubstr("The workers wait for a lock, each other's: more of them do not"));
+              HasSubstr("The workers wait for a lock: if it is one for all of them, more of them do not"));
   EXPECT_THAT(OfWorkers({.place = "other"}), HasSubstr("(not if they take turns at it: a file's lock, say)"));
   EXPECT_THAT(OfWorkers({}), testing::Not(HasSubstr("take turns")));
 }
@@ -154,8 +154,9 @@ TEST(InputWait, WorkersWaitForALockOfAFileThatTheirLinesName) {
   for (const char* call : {"fcntl.flock(f, fcntl.LOCK_EX)", "time.clock(); block(f)"}) {
     std::ofstream(file) << "def item(f):" << std::string(15, '\n') << "  " << call << "\n  return f\n";
     const bool is_lock = call[0] == 'f';
-    EXPECT_THAT(OfWorkers({.place = "other", .file = file}),
-                HasSubstr(is_lock ? "The workers wait for a lock" : "mostly waits for something else"));
+    EXPECT_THAT(
+        OfWorkers({.place = "other", .file = file}),
+        HasSubstr(is_lock ? "the program names a lock: if it is one for all" : "mostly waits for something else"));
   }
   std::filesystem::remove(file);
 }
@@ -222,7 +223,7 @@ TEST(InputWait, RowsAreCountedByTheBatch) {
 // What takes them 1 ms at most is handed over for as much.
 TEST(InputWait, WorkersOfCheapBatchesAreOneTooMany) {
   EXPECT_THAT(OfWorkers({.place = "poll", .unit_ns = 30'000}),
-              HasSubstr("num_workers=0: a batch takes the workers at most 780 us each"));
+              HasSubstr("num_workers=0: a batch takes the workers at most 780 us, hardly more than to hand it over"));
   EXPECT_THAT(OfWorkers({.place = "poll"}), HasSubstr("The workers wait for work: more batches ahead"));
 }
 
