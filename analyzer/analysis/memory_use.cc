@@ -213,6 +213,8 @@ std::map<LayerIndex, MemorySum> KeptByLayer(const TraceModel& model, const Devic
   });
 }
 
+bool IsMemoryOfBeginning(const TraceModel& model) { return model.HasReachedLimit() || !model.scope_windows.empty(); }
+
 std::string MemoryDeviceName(uint32_t device) { return device == 0 ? "cpu" : absl::StrCat("gpu ", device - 1); }
 
 std::string PeakSentence(const TraceModel& model, const Attribution& attribution, const DeviceMemory& device) {

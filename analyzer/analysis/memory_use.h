@@ -93,6 +93,9 @@ struct MemoryUse {
   std::vector<DeviceMemory> devices;  // by process, device
 };
 
+// Whether memory is known of the run's beginning only: until a limit, or the first window of recording, had ended.
+bool IsMemoryOfBeginning(const TraceModel& model);
+
 // "cpu", "gpu 0".
 std::string MemoryDeviceName(uint32_t device);
 // "tensors on gpu 0: 3.2 GiB, in step 3, backward, at layer4.1 (aten::convolution)".

@@ -156,7 +156,7 @@ std::string Rate(double per_second) { return absl::StrFormat("%.*f", per_second 
 // Whether much longer steps are more than an interruption of the program by others: they come regularly, or hold much of
 // the time.
 bool IsStructure(const ComparedSteps& steps) {
-  const double all_ns = static_cast<double>(steps.total_ns() + steps.interrupted_ns);
+  const auto all_ns = static_cast<double>(steps.AllNs());
   return steps.interrupted_every > 0 || static_cast<double>(steps.interrupted_ns) >= kWorthMentioning * all_ns;
 }
 
@@ -187,16 +187,6 @@ std::string MeanOfAll(const ComparedSteps& steps) {
   }
   return absl::StrCat(" With ", LongerSteps(steps), facts.empty() ? "" : " (", absl::StrJoin(facts, ", "),
                       facts.empty() ? "" : ")", " it takes ", HumanTime(steps.MeanWithInterruptedNs()), ".");
-}
-
-// The same, of a trace that keeps only the times of most steps.
-std::string MeanOfAll(const WindowCost& cost) {
-  if (cost.longer == 0) return "";
-  const double all_ns = cost.outside_mean_ns() * static_cast<double>(cost.outside_ns.size()) + cost.longer_ns;
-  return absl::StrCat(
-      " With ", Many(static_cast<size_t>(cost.longer), "much longer step"), " of ",
-      HumanTime(cost.longer_ns / static_cast<double>(cost.longer)), cost.longer > 1 ? " on average" : "", " it takes ",
-      HumanTime(all_ns / static_cast<double>(cost.outside_ns.size() + static_cast<size_t>(cost.longer))), ".");
 }
 
 // Steps of the same kind that are in no mean: with other batches or passes.
@@ -251,8 +241,10 @@ std::string RecordedPart(const StepFacts& facts, const std::optional<WindowCost>
   if (cost.has_value()) {
     return absl::StrCat(" Operations were recorded in ", cost->recorded, " of ", cost->all,
                         " steps; what follows is the mean of ", facts.steps().count(), " of these, ",
-                        HumanTime(facts.step_ns()), ".",
-                        cost->is_cost_told ? CostSentence(*cost, facts.step_ns()) : "");
+                        HumanTime(facts.step_ns()), ".", cost->is_cost_told ? CostSentence(*cost, facts.step_ns()) : "",
+                        cost->is_cost_told && cost->has_gpu_times_throughout
+                            ? " GPU times, whose cost is not in this, were recorded throughout."
+                            : "");
   }
   if (most_ns == 0 || most_ns > model.wall_ns() / 10 * 9) return "";
   return absl::StrCat(" They are from the ", HumanTime(static_cast<double>(most_ns)), " of ", whole,
@@ -364,7 +356,7 @@ std::string MemorySentence(const StepFacts& facts) {
                     "; the layer that keeps most for backward: ", attribution.layers[heaviest->first].name, ", ",
                     HumanCell(heaviest->second.most_bytes, "bytes"));
   }
-  return absl::StrCat(model.HasReachedLimit() ? "Peak, in the beginning, of " : "Peak of ",
+  return absl::StrCat(IsMemoryOfBeginning(model) ? "Peak, in the beginning, of " : "Peak of ",
                       absl::StrJoin(parts, "; of "), ".");
 }
 
@@ -415,10 +407,7 @@ std::string HowLong(const StepFacts& facts) {
   text += ".";
   const GpuPace pace = PaceOf(facts);
   absl::StrAppend(
-      &text, PaceSentence(facts, pace),
-      generation.has_value()                    ? GenerationSentence(*generation)
-      : cost.has_value() && !cost->is_cost_told ? MeanOfAll(*cost)
-                                                : MeanOfAll(steps),
+      &text, PaceSentence(facts, pace), generation.has_value() ? GenerationSentence(*generation) : MeanOfAll(steps),
       BatchSentence(steps, std::max(step_ns, pace.work_ns), AreRanks(facts.model(), steps), WholeRate(facts)),
       PauseSentence(facts));
   text += OtherSteps(facts);

@@ -171,6 +171,8 @@ void MergeSteps(const ComparedSteps& run, ComparedSteps& steps) {
   steps.tracks.insert(steps.tracks.end(), run.tracks.begin(), run.tracks.end());
   steps.interrupted += run.interrupted;
   steps.interrupted_ns += run.interrupted_ns;
+  steps.unrecorded += run.unrecorded;
+  steps.unrecorded_ns += run.unrecorded_ns;
   steps.validations += run.validations;
   steps.validation_steps += run.validation_steps;
   steps.validation_ns += run.validation_ns;

@@ -225,7 +225,7 @@ void AddDifferenceNotes(const VerdictInput& input, Table& table) {
 }
 
 double InterruptedPart(const ComparedSteps& steps) {
-  const double total_ns = static_cast<double>(steps.total_ns() + steps.interrupted_ns);
+  const auto total_ns = static_cast<double>(steps.AllNs());
   return total_ns == 0 ? 0 : static_cast<double>(steps.interrupted_ns) / total_ns;
 }
 

@@ -107,14 +107,14 @@ std::string Advice(const StepFacts& facts, const Reasons& reasons) {
 std::vector<Finding> FindLongSteps(const StepFacts& facts) {
   const ComparedSteps& steps = facts.steps();
   if (steps.interrupted < kLeastLonger || facts.count() == 0 || GrowthOfSteps(facts)) return {};
-  if (FindGeneration(facts).has_value()) return {};     // prompts
-  if (!facts.model().scope_windows.empty()) return {};  // a step may hold what lies between two windows
-  const auto longer = static_cast<double>(steps.interrupted), all = longer + facts.count();
+  if (FindGeneration(facts).has_value()) return {};  // prompts
+  const auto longer = static_cast<double>(steps.interrupted), all = static_cast<double>(steps.AllCount());
   const double mean_ns = static_cast<double>(steps.interrupted_ns) / longer, extra_ns = mean_ns - facts.step_ns();
-  const double all_ns = static_cast<double>(steps.total_ns() + steps.interrupted_ns);
+  const auto all_ns = static_cast<double>(steps.AllNs());
   if (longer * extra_ns < kLongerPercent / 100 * all_ns) return {};
   const Reasons reasons = ReasonsOf(facts, extra_ns);
   const bool have_reason = reasons.starting > 0 || reasons.input_ns > 0 || reasons.lines != nullptr;
+  if (!have_reason && !facts.model().scope_windows.empty()) return {};  // what was not recorded may be validation
   const bool is_idle = facts.load().is_known && !facts.IsAtLeast(facts.load().waiting_ns, kOthersPercent);
   const bool is_own = reasons.starting > 0 || (reasons.lines != nullptr && is_idle);
   if (steps.interrupted_every == 0 && (!is_own || steps.interrupted < kLeastIrregular)) return {};
@@ -139,7 +139,7 @@ std::vector<Finding> FindLongSteps(const StepFacts& facts) {
 // Of a training: validation, again and again, takes longer than the steps themselves.
 std::vector<Finding> FindLongValidation(const StepFacts& facts) {
   const ComparedSteps& steps = facts.steps();
-  const double steps_ns = static_cast<double>(steps.total_ns() + steps.interrupted_ns);
+  const auto steps_ns = static_cast<double>(steps.AllNs());
   if (!facts.model().read_spans.empty()) return {};  // how much of the rest is validation is not known
   if (steps.validations < kLeastValidations || static_cast<double>(steps.validation_ns) < steps_ns) return {};
   Finding finding;
@@ -147,8 +147,8 @@ std::vector<Finding> FindLongValidation(const StepFacts& facts) {
   finding.sentence = absl::StrFormat(
       "Validation takes %.1f times as long as the training steps: it runs %d times between %d of them, %d steps in "
       "all, %s for each training step of %s.",
-      static_cast<double>(steps.validation_ns) / steps_ns, steps.validations, steps.count() + steps.interrupted,
-      steps.validation_steps, HumanTime(steps.ValidationNs()), HumanTime(facts.step_ns()));
+      static_cast<double>(steps.validation_ns) / steps_ns, steps.validations, steps.AllCount(), steps.validation_steps,
+      HumanTime(steps.ValidationNs()), HumanTime(facts.step_ns()));
   finding.gain_ns = steps.ValidationNs();
   finding.whole_ns = steps.MeanWithInterruptedNs() + finding.gain_ns;
   finding.basis = GainBasis::kUpperBound;

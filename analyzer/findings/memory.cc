@@ -127,7 +127,7 @@ std::vector<Finding> FindGrowingMemory(const StepFacts& facts) {
     const auto track = absl::c_find_if(tracks, [&](const StepTrack& other) { return other.process == device.process; });
     if (track == tracks.end() || track->steps.size() < kSettlingSteps) continue;
     std::vector<Step> steps(track->steps.begin() + kSettlingSteps, track->steps.end());
-    if (facts.model().HasReachedLimit()) {
+    if (IsMemoryOfBeginning(facts.model())) {
       const int64_t last_ns = LastEventNs(facts.model(), device.process);  // the beginning is known
       std::erase_if(steps, [&](const Step& step) { return step.end_ns > last_ns; });
     }

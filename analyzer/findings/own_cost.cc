@@ -69,20 +69,24 @@ double UsualCostOfGpuCalls(const StepFacts& facts) {
 }
 
 // What the run itself shows goes before the usual costs.
-double AsMeasured(const StepFacts& facts, double usual_ns) {
+double AsMeasured(const StepFacts& facts, double usual_ns, bool are_gpu_calls) {
   const std::optional<WindowCost> cost = CostOfWindows(facts);
   if (!cost.has_value() || !cost->is_cost_told || usual_ns == 0) return usual_ns;
-  const double all_ns = UsualCostOfScopes(facts, [](ScopeIndex) { return true; }) + UsualCostOfGpuCalls(facts);
+  if (are_gpu_calls && cost->has_gpu_times_throughout) return usual_ns;
+  const double all_ns = UsualCostOfScopes(facts, [](ScopeIndex) { return true; }) +
+                        (cost->has_gpu_times_throughout ? 0 : UsualCostOfGpuCalls(facts));
   return std::max(cost->added_ns, 0.0) * usual_ns / all_ns;
 }
 
 }  // namespace
 
 double CostOfScopes(const StepFacts& facts, const std::function<bool(ScopeIndex)>& counts) {
-  return AsMeasured(facts, UsualCostOfScopes(facts, counts));
+  return AsMeasured(facts, UsualCostOfScopes(facts, counts), /*are_gpu_calls=*/false);
 }
 
-double CostOfGpuCalls(const StepFacts& facts) { return AsMeasured(facts, UsualCostOfGpuCalls(facts)); }
+double CostOfGpuCalls(const StepFacts& facts) {
+  return AsMeasured(facts, UsualCostOfGpuCalls(facts), /*are_gpu_calls=*/true);
+}
 
 void SubtractOwnCost(double own_ns, Finding& finding) {
   own_ns = std::min(own_ns, finding.gain_ns);

@@ -21,6 +21,12 @@ int64_t DurationOf(const Step& step) { return step.end_ns - step.start_ns; }
 
 using SortOfSteps = std::pair<StepKind, std::string>;
 
+// Of a step that was not recorded: whether its end is known, from the optimizer's range.
+bool IsTimed(const Step& step) {
+  return step.kind == StepKind::kTraining &&
+         absl::c_any_of(step.phases, [](const PhaseInterval& phase) { return phase.kind == PhaseKind::kUpdate; });
+}
+
 bool IsLikeOthers(const Step& step) {
   return step.is_regular || step.kind == StepKind::kInference || step.kind == StepKind::kValidation;
 }
@@ -124,6 +130,10 @@ void AddInterrupted(const std::vector<const StepTrack*>& all, ComparedSteps& ste
         steps.interrupted_input_ns += InputNs(step);
         steps.interrupted_after_validation += before == StepKind::kValidation ? 1 : 0;
       }
+      if (step.kind == steps.kind && step.left_out == LeftOut::kNotRecorded && IsTimed(step)) {
+        ++steps.unrecorded;
+        steps.unrecorded_ns += DurationOf(step);
+      }
       number += step.kind == steps.kind ? 1 : 0;
       before = step.kind;
     }
@@ -200,7 +210,11 @@ std::vector<StepTrack> Judged(std::vector<StepTrack> tracks) {
       if (!step.is_warm_up && IsLikeOthers(step)) has_scopes[{track.process, sort_of(step)}] |= step.has_scopes;
     }
   }
-  std::map<SortOfSteps, std::vector<int64_t>> durations;
+  // Recording makes steps longer: those of windows and others are judged apart.
+  std::map<std::pair<SortOfSteps, LeftOut>, std::vector<int64_t>> durations;
+  const auto is_judged = [](const Step& step) {
+    return step.counts() || (step.left_out == LeftOut::kNotRecorded && IsTimed(step));
+  };
   for (StepTrack& track : tracks) {
     std::map<SortOfSteps, int64_t> counts;
     for (Step& step : track.steps) {
@@ -216,14 +230,14 @@ std::vector<StepTrack> Judged(std::vector<StepTrack> tracks) {
       last.left_out = LeftOut::kCutShort;
     }
     for (const Step& step : track.steps) {
-      if (step.counts()) durations[sort_of(step)].push_back(DurationOf(step));
+      if (is_judged(step)) durations[{sort_of(step), step.left_out}].push_back(DurationOf(step));
     }
   }
-  std::map<SortOfSteps, double> limits_ns;
+  std::map<std::pair<SortOfSteps, LeftOut>, double> limits_ns;
   for (const auto& [sort, of_sort] : durations) limits_ns[sort] = InterruptedNs(of_sort);
   for (StepTrack& track : tracks) {
     for (Step& step : track.steps) {
-      if (step.counts() && static_cast<double>(DurationOf(step)) > limits_ns[sort_of(step)])
+      if (is_judged(step) && static_cast<double>(DurationOf(step)) > limits_ns[{sort_of(step), step.left_out}])
         step.left_out = LeftOut::kMuchLonger;
     }
   }
@@ -284,11 +298,11 @@ int64_t ComparedSteps::total_ns() const {
 }
 
 double ComparedSteps::ValidationNs() const {
-  return static_cast<double>(validation_ns) / static_cast<double>(std::max<int64_t>(count() + interrupted, 1));
+  return static_cast<double>(validation_ns) / static_cast<double>(std::max<int64_t>(AllCount(), 1));
 }
 
 double ComparedSteps::MeanWithInterruptedNs() const {
-  return static_cast<double>(total_ns() + interrupted_ns) / static_cast<double>(count() + interrupted);
+  return static_cast<double>(AllNs()) / static_cast<double>(AllCount());
 }
 
 std::vector<int64_t> ComparedSteps::Durations() const {

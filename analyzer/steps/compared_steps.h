@@ -33,12 +33,16 @@ struct ComparedSteps {
   int64_t interrupted_after_validation = 0;   // how many directly follow one
   int64_t interrupted_input_ns = 0;           // waiting for input in them
   std::vector<StepTrack> interrupted_tracks;  // themselves; as `tracks`
+  // Between windows of recording, of which only the time is known; without those that were interrupted.
+  int64_t unrecorded = 0, unrecorded_ns = 0;
   // Validation between two of the steps: how often it runs, in how many steps of its own, and its input and passes.
   int64_t validations = 0, validation_steps = 0, validation_ns = 0;
 
   int64_t count() const;
   double samples() const;  // of a step, on average; 0: not known of all
   int64_t total_ns() const;
+  int64_t AllCount() const { return count() + unrecorded + interrupted; }
+  int64_t AllNs() const { return total_ns() + unrecorded_ns + interrupted_ns; }
   double MeanWithInterruptedNs() const;  // at least one step
   double ValidationNs() const;           // for each step
   std::vector<int64_t> Durations() const;

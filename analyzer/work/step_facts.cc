@@ -8,6 +8,7 @@
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/table/typed_columns.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline work {
 namespace {
@@ -310,6 +311,10 @@ std::optional<WindowCost> CostOfWindows(const StepFacts& facts) {
   if (facts.model().scope_windows.empty() || !facts.HasSteps()) return std::nullopt;
   WindowCost cost;
   cost.is_cost_told = !facts.model().HasReachedLimit();
+  cost.has_gpu_times_throughout =
+      !facts.model().gpu.empty() && absl::c_none_of(facts.model().gpu_windows, [](const GpuWindow& window) {
+        return window.reason == kBetweenWindows;
+      });
   std::vector<int64_t> inside_ns, first_ns;
   for (const StepTrack& track : facts.options().analysis->steps()) {
     for (const Step& step : track.steps) {
@@ -317,6 +322,7 @@ std::optional<WindowCost> CostOfWindows(const StepFacts& facts) {
       ++cost.all;
       cost.recorded += step.has_scopes ? 1 : 0;
       if (step.is_warm_up || !step.is_regular || &step == &track.steps.back()) continue;
+      if (step.left_out == LeftOut::kMuchLonger) continue;
       // The first window is long and has no steps before it to compare with.
       const bool is_first = step.has_scopes && cost.recorded == cost.all;
       (is_first ? first_ns : step.has_scopes ? inside_ns : cost.outside_ns).push_back(step.end_ns - step.start_ns);
@@ -326,13 +332,6 @@ std::optional<WindowCost> CostOfWindows(const StepFacts& facts) {
     for (const std::vector<int64_t>* more : {&inside_ns, &first_ns})
       cost.outside_ns.insert(cost.outside_ns.end(), more->begin(), more->end());
     if (cost.outside_ns.size() < kLeastOutside) return std::nullopt;
-    const double longest_ns = InterruptedNs(cost.outside_ns);
-    std::erase_if(cost.outside_ns, [&](int64_t ns) {
-      const bool is_longer = static_cast<double>(ns) > longest_ns;
-      cost.longer += is_longer ? 1 : 0;
-      cost.longer_ns += is_longer ? static_cast<double>(ns) : 0;
-      return is_longer;
-    });
     return cost;
   }
   if (inside_ns.size() < kLeastInside) inside_ns.insert(inside_ns.end(), first_ns.begin(), first_ns.end());

@@ -123,14 +123,16 @@ TimeAround TimeAroundSteps(const StepFacts& facts);
 // mode), the run itself shows what recording adds to a step; where the trace keeps less of the others (DLHOOK_MAX_BYTES), it adds
 // the same to all.
 struct WindowCost {
-  std::vector<int64_t> outside_ns;  // durations of steady steps between windows; of all, unless the cost is told
-  int64_t recorded = 0;             // steps of this kind in windows, warm-up included
-  int64_t all = 0;                  // of this kind
-  double added_ns = 0;              // to a step in a window: the difference of the medians
-  double error_ns = 0;              // of that: one standard error
-  bool is_cost_told = true;         // false: the trace keeps less of the steps between windows
-  int64_t longer = 0;               // then: much longer steps, which are not in `outside_ns`
-  double longer_ns = 0;
+  std::vector<int64_t>
+      outside_ns;            // durations of steady steps between windows; of all, unless the cost is told. Without
+                             // much longer ones
+  int64_t recorded = 0;      // steps of this kind in windows, warm-up included
+  int64_t all = 0;           // of this kind
+  double added_ns = 0;       // to a step in a window: the difference of the medians
+  double error_ns = 0;       // of that: one standard error
+  bool is_cost_told = true;  // false: the trace keeps less of the steps between windows
+  // GPU times are recorded between windows, too: their cost is not in added_ns. Not all releases of CUPTI can be paused.
+  bool has_gpu_times_throughout = false;
 
   double outside_mean_ns() const;
   // Whether the difference is more than chance.

@@ -19,6 +19,10 @@ constexpr int kVirtualizedInsufficientPrivileges = 40;
 constexpr uint32_t kVersionGraphIds = 18;         // 11.8: ids of graphs and their nodes in all records
 constexpr uint32_t kVersionFinalizeTwice = 24;    // 12.6: CUPTI can be started again after cuptiFinalize
 constexpr uint32_t kVersionRefusedRequests = 27;  // 12.9: a request for a buffer may be refused
+// From 13.0 on: major, minor, update. Before these, by NVIDIA's release notes, disabling CONCURRENT_KERNEL could block for good,
+// and correlation ids of graph launches were wrong from the second session on.
+constexpr uint32_t kVersionSafeDisable = 130001;
+constexpr uint32_t kVersionGraphSessions = 130101;
 
 enum Kind : uint32_t {
   kMemcpy = 1,

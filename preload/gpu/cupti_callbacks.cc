@@ -56,6 +56,7 @@ void OnResource(GpuState* state, uint32_t id, const cupti::ResourceData& data) {
     return;
   }
   bool is_node = id == cupti::kGraphNodeCreated || id == cupti::kGraphNodeCloned;
+  if (is_node) state->has_graphs.store(1, std::memory_order_relaxed);
   ThreadState* thread = is_node && data.descriptor != nullptr ? RecordingThread(GpuFamilies()) : nullptr;
   if (thread != nullptr) TellGraphNode(state, thread, *data.descriptor, id == cupti::kGraphNodeCloned);
 }

@@ -68,6 +68,7 @@ struct GpuState {
   std::atomic<uint32_t> inside_callbacks;  // also calls that are themselves inside CUPTI
   std::atomic<uint64_t> known_devices;     // bit i: device i has been recorded
   std::atomic<uint32_t> module_unloads;    // afterwards names of kernels may have moved
+  std::atomic<uint32_t> has_graphs;        // a graph's node was made
 
   // For CUPTI, under `control`.
   bool is_between_windows;            // kinds and callbacks are off (DLHOOK_BUDGET)

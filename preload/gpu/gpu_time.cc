@@ -184,6 +184,11 @@ void CallThreadsBack() {
   }
 }
 
+// Whether launches of graphs are told wrong once CUPTI's kinds were disabled.
+bool MixesGraphs(const CuptiApi& api, const GpuState& state) {
+  return api.version < cupti::kVersionGraphSessions && state.has_graphs.load(std::memory_order_relaxed) != 0;
+}
+
 }  // namespace
 
 // Thread: the ring's; only dlhook-gpu is patient.
@@ -269,15 +274,30 @@ void YieldGpuTime(const char* reason) {
   WaitUntilFed(state, kLongestFeedMs);
 }
 
+bool HasGpuTimes() {
+  GpuState* state = g_gpu_state.load(std::memory_order_acquire);
+  if (state == nullptr) return false;
+  uint32_t phase = state->phase.load(std::memory_order_relaxed);
+  return phase == kGpuEvents || (phase == kGpuCupti && state->has_buffers.load(std::memory_order_relaxed) != 0);
+}
+
 void RecordGpuTimes(bool is_wanted) {
   GpuState* state = g_gpu_state.load(std::memory_order_acquire);
   if (state == nullptr) return;
   Undisturbed undisturbed;
   SpinLockHolder holder(&state->control);
   if (state->phase.load() != kGpuCupti || state->is_between_windows != is_wanted) return;
+  const CuptiApi& api = *LoadedCupti();
+  bool may_block = api.version < cupti::kVersionSafeDisable && GetConfig().budget.is_of_gpu_use;
+  if (!is_wanted && (may_block || MixesGraphs(api, *state))) return;
+  if (is_wanted && MixesGraphs(api, *state)) {
+    TellWindow(dlhook_thread, GpuTimeSource::kNone,
+               "graphs were made after a pause, and CUPTI before 13.1 Update 1 then mixes up their launches");
+    return;
+  }
   state->is_between_windows = !is_wanted;
   if (!is_wanted) TellWindow(dlhook_thread, GpuTimeSource::kNone, kBetweenWindows);
-  SwitchCupti(*LoadedCupti(), *state, is_wanted);
+  SwitchCupti(api, *state, is_wanted);
   if (is_wanted) TellWindow(dlhook_thread, GpuTimeSource::kCupti, "");
 }
 

@@ -175,11 +175,12 @@ class Number {
   uint64_t most_;
 };
 
-// "1%", "0.5", "off" as millionths; 0: off.
+// "1%", "0.5", "off".
 struct Percent {
-  static constexpr uint64_t kPpmOfPercent = 10000;
+  static constexpr uint32_t kPpmOfPercent = 10000;
   static constexpr uint64_t kLeastPpm = 100;
-  void Read(const Variable& variable, const char* value, uint32_t* member, Config* config) const {
+  void Read(const Variable& variable, const char* value, Budget* member, Config* config) const {
+    if (value == nullptr) *member = {kPpmOfPercent, true};
     if (value == nullptr || strcmp(value, "off") == 0) return;
     // Not strtod: the host may have set a locale with another decimal separator.
     char* end = nullptr;
@@ -191,8 +192,9 @@ struct Percent {
     }
     is_number = is_number && (*end == '\0' || strcmp(end, "%") == 0) && ppm >= kLeastPpm && ppm <= 100 * kPpmOfPercent;
     if (is_number) {
-      *member = static_cast<uint32_t>(ppm);
+      *member = {static_cast<uint32_t>(ppm), false};
     } else {
+      *member = {kPpmOfPercent, true};
       Complain(variable, value, "off, or a percentage from 0.01% to 100%", config);
     }
   }

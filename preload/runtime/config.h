@@ -39,6 +39,12 @@ enum class OneDnnMode : uint32_t { kAuto, kOff, kForce };
 // What happens to a call for which there is no room: it is added to its op's totals, dropped and counted, or waits.
 enum class OnFull : uint32_t { kAggregate, kDrop, kWait };
 
+// What recording may add to steps in the mean.
+struct Budget {
+  uint32_t ppm;        // millionths; 0: records all
+  bool is_of_gpu_use;  // only of processes whose GPU times are recorded
+};
+
 struct Config {
   char out[4096];                 // DLHOOK_OUT, empty: not set
   uint32_t families;              // DLHOOK_CAPTURE, bit i = kFamilyNames[i]
@@ -55,7 +61,7 @@ struct Config {
   OneDnnMode onednn;              // DLHOOK_ONEDNN
   int onednn_level;               // DLHOOK_ONEDNN_LEVEL
   ScopesMode scopes;              // DLHOOK_SCOPES
-  uint32_t budget_ppm;            // DLHOOK_BUDGET: millionths that recording may add to steps, 0: records all
+  Budget budget;                  // DLHOOK_BUDGET
   PythonMode python;              // DLHOOK_PYTHON; kOn if DLHOOK_STACKS=all
   CompiledMode compiled;          // DLHOOK_COMPILED
   StacksMode stacks;              // DLHOOK_STACKS

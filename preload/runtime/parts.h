@@ -79,9 +79,19 @@ void CloseThreadSamples(ThreadState* thread);
 
 }  // namespace dlhook::inline sample
 
+namespace dlhook::inline tap {
+
+// PyTorch's memory is not recorded any more: the first of DLHOOK_BUDGET's windows has ended.
+extern std::atomic<bool> g_is_memory_over;
+
+}  // namespace dlhook::inline tap
+
 namespace dlhook::inline gpu {
 
-// Whether GPU times are recorded now (DLHOOK_BUDGET leaves them out between its windows). Calls CUPTI.
+// A GPU has worked for this process, and its times are recorded, now or in windows.
+bool HasGpuTimes();
+
+// Whether they are recorded now (DLHOOK_BUDGET leaves them out between its windows). Calls CUPTI.
 void RecordGpuTimes(bool is_wanted);
 
 }  // namespace dlhook::inline gpu

@@ -6,6 +6,7 @@
 #include "preload/format/clock.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/config.h"
+#include "preload/runtime/parts.h"
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/scope.h"
 #include "preload/tap/tap.h"
@@ -22,7 +23,8 @@ struct TorchDevice {
 // Null: not to be recorded. A process's first operator begins its trace: `import torch`, which allocates, leaves none.
 ThreadState* MemoryThread() {
   const Config& config = GetConfig();
-  if (!config.memory || config.scopes != ScopesMode::kOn || config.budget_ppm != 0) return nullptr;
+  if (!config.memory || config.scopes != ScopesMode::kOn || g_is_memory_over.load(std::memory_order_relaxed))
+    return nullptr;
   ThreadState* thread = dlhook_thread;
   if (thread == nullptr || thread->active == 0) {
     ProcessState* process = FindProcess();

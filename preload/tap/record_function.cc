@@ -88,13 +88,23 @@ void DutyCycle::CompareSides(uint64_t took_ns, uint64_t observed_ns) {
   if (recorded_) observers_ppm_ = observed_ns * 1000000 / outside_ns;
 }
 
+uint64_t DutyCycle::AddedPpm() const {
+  if (added_ppm_.count() == 0) return kPresumedPpm;
+  uint64_t median = added_ppm_.Median();
+  return median > observers_ppm_ ? median : observers_ppm_;
+}
+
+bool DutyCycle::MayRecordAll(uint64_t added_ppm) const {
+  return added_ppm <= budget_ppm_ && added_ppm_.count() >= kFewestComparisons;
+}
+
 void DutyCycle::PlanCycle() {
   window_steps_ = kStepsPerWindow;
   cycle_steps_ = kStepsPerCycle;
   if (budget_ppm_ == 0 || added_ppm_.count() == 0) return;
-  uint64_t added_ppm = added_ppm_.Median() > observers_ppm_ ? added_ppm_.Median() : observers_ppm_;
+  uint64_t added_ppm = AddedPpm();
   uint64_t steps = added_ppm * kStepsPerWindow / budget_ppm_ + 1;
-  if (added_ppm <= budget_ppm_ && added_ppm_.count() >= kFewestComparisons) {
+  if (MayRecordAll(added_ppm)) {
     cycle_steps_ = kMostStepsPerCycle;
     window_steps_ = kMostStepsPerCycle - kStepsPerCycle;
   } else if (steps > kStepsPerCycle) {
@@ -105,9 +115,9 @@ void DutyCycle::PlanCycle() {
 bool DutyCycle::StepEnded(uint64_t now_ns, uint64_t observed_ns) {
   step_took_ns_ = now_ns - last_step_ns_;
   last_step_ns_ = now_ns;
-  if (cycles_start_ns_ == 0) CompareSides(step_took_ns_, observed_ns);
-  bool time_decided = cycles_start_ns_ != 0;
-  cycles_start_ns_ = 0;
+  if (cycle_start_ns_ == 0) CompareSides(step_took_ns_, observed_ns);
+  bool time_decided = cycle_start_ns_ != 0;
+  cycle_start_ns_ = 0;
   ++steps_;
   if (++place_ == cycle_steps_) place_ = 0;
   if (place_ == kStepsPerWindow) PlanCycle();
@@ -120,14 +130,39 @@ bool DutyCycle::StepEnded(uint64_t now_ns, uint64_t observed_ns) {
   return recorded_;
 }
 
-bool DutyCycle::TimePassed(uint64_t now_ns) {
-  if (cycles_start_ns_ == 0) {
-    uint64_t patience_ns = kPatienceNs + 4 * step_took_ns_;
-    if (now_ns - last_step_ns_ < patience_ns) return recorded_;
-    cycles_start_ns_ = now_ns;
+void DutyCycle::BeginTimeCycle(uint64_t now_ns) {
+  cycle_start_ns_ = now_ns;
+  operators_inside_ = operators_behind_ = 0;
+  time_window_ns_ = budget_ppm_ == 0 ? kWindowNs : kBudgetWindowNs;
+  uint64_t windows = budget_ppm_ == 0 ? kWindowsPerCycle : AddedPpm() / budget_ppm_ + 1;
+  if (budget_ppm_ != 0 && MayRecordAll(AddedPpm())) {
+    windows = kMostWindowsPerCycle;
+    time_window_ns_ *= kMostWindowsPerCycle - kWindowsPerCycle;
   }
-  uint64_t cycle_ns = budget_ppm_ == 0 ? kCycleNs : kWindowNs * kPresumedPpm / budget_ppm_;
-  recorded_ = (now_ns - cycles_start_ns_) % (cycle_ns < kCycleNs ? kCycleNs : cycle_ns) < kWindowNs;
+  windows = windows < kWindowsPerCycle       ? kWindowsPerCycle
+            : windows < kMostWindowsPerCycle ? windows
+                                             : kMostWindowsPerCycle;
+  time_cycle_ns_ = windows * (budget_ppm_ == 0 ? kWindowNs : kBudgetWindowNs);
+}
+
+bool DutyCycle::TimePassed(uint64_t now_ns, uint64_t operators, uint64_t operator_ns) {
+  if (cycle_start_ns_ == 0) {
+    uint64_t patience_ns = steps_ == 0 && budget_ppm_ != 0 ? kFirstNs : kPatienceNs + 4 * step_took_ns_;
+    if (now_ns - last_step_ns_ < patience_ns) return recorded_;
+    BeginTimeCycle(now_ns);
+  } else if (now_ns - cycle_start_ns_ >= time_cycle_ns_) {
+    if (operators_inside_ > 0 && operators_behind_ > 0) {
+      uint64_t more = operators_behind_ > operators_inside_ ? operators_behind_ - operators_inside_ : 0;
+      added_ppm_.Add(more * 1000000 / operators_inside_);
+      observers_ppm_ = operators_inside_ * operator_ns * 1000000 / kBudgetWindowNs;
+    }
+    BeginTimeCycle(now_ns);
+  }
+  // The last part of a window and as much time behind it.
+  uint64_t at_ns = now_ns - cycle_start_ns_, compared_ns = budget_ppm_ == 0 ? kWindowNs : kBudgetWindowNs;
+  recorded_ = at_ns < time_window_ns_;
+  if (recorded_ && at_ns + compared_ns >= time_window_ns_) operators_inside_ += operators;
+  if (!recorded_ && at_ns < time_window_ns_ + compared_ns) operators_behind_ += operators;
   return recorded_;
 }
 

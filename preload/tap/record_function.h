@@ -74,29 +74,36 @@ class LastValues {
 // whole step wherever it begins, and both halves if two optimizers alternate); without steps a part of the time.
 // Windows are sixteen steps apart (light mode), or as many as keep their cost within a budget. The cost: two steps
 // beside each border of a window against the two on its other side, since a busy machine's speed changes within seconds;
-// at least what the observers took themselves. If all steps may be recorded, they are, with a pause after each 1 008 to
-// measure again.
+// without steps, how many fewer operators run in a window than in as much time behind it; at least what the observers took
+// themselves. If all may be recorded, it is, with a pause after each 1 008 steps to measure again.
 class DutyCycle {
  public:
   static constexpr uint64_t kFirstSteps = 20;
   static constexpr uint64_t kStepsPerCycle = 16;
   static constexpr uint64_t kMostStepsPerCycle = 1024;
   static constexpr uint64_t kStepsPerWindow = 2;
-  static constexpr uint64_t kCycleNs = 800'000'000;
-  static constexpr uint64_t kWindowNs = 100'000'000;
-  static constexpr uint64_t kPatienceNs = 2'000'000'000;  // plus four times the last step: then time decides
-  static constexpr uint64_t kPresumedPpm = 300'000;       // what recording adds where no steps show it
-  static constexpr uint32_t kFewestComparisons = 4;       // before all steps are recorded
+  static constexpr uint64_t kWindowNs = 100'000'000;        // light mode
+  static constexpr uint64_t kBudgetWindowNs = 500'000'000;  // holds whole requests
+  static constexpr uint64_t kWindowsPerCycle = 8;           // at least, without steps
+  static constexpr uint64_t kMostWindowsPerCycle = 256;     // without steps
+  static constexpr uint64_t kPatienceNs = 2'000'000'000;    // plus four times the last step: then time decides
+  static constexpr uint64_t kFirstNs = 10'000'000'000;      // a budget's patience with a program without steps
+  static constexpr uint64_t kPresumedPpm = 300'000;         // what recording adds until something shows it
+  static constexpr uint32_t kFewestComparisons = 4;         // before all steps are recorded
 
   // `budget_ppm`: millionths that recording may add to steps; 0: light mode.
   void Begin(uint64_t now_ns, uint32_t budget_ppm);
   // Both return whether operators are recorded from now on. `observed_ns`: what observers took in the step.
   bool StepEnded(uint64_t now_ns, uint64_t observed_ns);
-  bool TimePassed(uint64_t now_ns);
+  // `operators`: that ended since the last call; `operator_ns`: what observers take for one.
+  bool TimePassed(uint64_t now_ns, uint64_t operators, uint64_t operator_ns);
 
  private:
   void CompareSides(uint64_t took_ns, uint64_t observed_ns);
+  uint64_t AddedPpm() const;
+  bool MayRecordAll(uint64_t added_ppm) const;
   void PlanCycle();
+  void BeginTimeCycle(uint64_t now_ns);
 
   uint32_t budget_ppm_;
   uint64_t steps_;
@@ -105,7 +112,12 @@ class DutyCycle {
   uint64_t cycle_steps_;
   uint64_t last_step_ns_;
   uint64_t step_took_ns_;
-  uint64_t cycles_start_ns_;  // if time decides; 0: steps do
+  // If time decides; 0: steps do.
+  uint64_t cycle_start_ns_;
+  uint64_t time_window_ns_;
+  uint64_t time_cycle_ns_;
+  uint64_t operators_inside_;
+  uint64_t operators_behind_;  // in as much time behind the window
   bool recorded_;
   // Since the last border of a window: steps, the last one, the shorter of the last two; before it: the shorter of the two
   // nearest.

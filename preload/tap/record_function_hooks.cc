@@ -31,6 +31,9 @@ __thread TorchScopeNote dlhook_torch_note __attribute__((visibility("hidden")));
 }
 
 namespace dlhook::inline tap {
+
+std::atomic<bool> g_is_memory_over{false};
+
 namespace {
 
 constexpr uint32_t kOperatorsPerLook = 32;  // between reads of the clock, with windows
@@ -50,7 +53,7 @@ struct Tap {
   TorchFunctions torch;
   uint64_t handles[kTorchScopes];  // 0: none
   uint32_t family_bit;
-  bool is_light;
+  bool may_have_windows;
 };
 
 std::atomic<uint32_t> g_phase{kUnseen};
@@ -62,6 +65,8 @@ DutyCycle g_duty;
 LastValues g_start_ns;                       // of observers
 uint64_t g_step_operators;                   // observed since the last step
 std::atomic<uint64_t> g_window_start_ticks;  // 0: no window is open
+uint64_t g_first_start_ticks;                // where the first window begins; 0: it has begun
+std::atomic<bool> g_has_windows;             // g_duty decides
 
 __thread uint32_t t_operators;  // since the last read of the clock
 
@@ -85,7 +90,9 @@ ThreadState* AttachedThread() {
 void BeginWindow(ThreadState* thread) {
   SpinLockHolder holder(&g_switch_lock);
   if (g_window_start_ticks.load(std::memory_order_relaxed) != 0) return;
-  g_window_start_ticks.store(ReadTicks(thread->clock), std::memory_order_relaxed);
+  uint64_t first_ticks = g_first_start_ticks;
+  g_first_start_ticks = 0;
+  g_window_start_ticks.store(first_ticks != 0 ? first_ticks : ReadTicks(thread->clock), std::memory_order_relaxed);
   RecordEndedScope(thread, ScopeKind::kUserRange, kScopeWindowName, sizeof kScopeWindowName - 1, 0);
 }
 
@@ -98,7 +105,8 @@ void EndWindow(ThreadState* thread) {
 
 // What else the budget's windows are for.
 void SwitchOthers(bool on) {
-  if (GetConfig().budget_ppm == 0) return;
+  if (GetConfig().budget.ppm == 0) return;
+  if (!on) g_is_memory_over.store(true, std::memory_order_relaxed);
   RecordPythonOfCalls(on);
   RecordGpuTimes(on);
 }
@@ -114,6 +122,21 @@ void FollowDuty(bool recorded) {
 
 uint64_t NowNs() { return ClockNanoseconds(CLOCK_MONOTONIC); }
 
+// What observers take for an operator, with PyTorch's part.
+uint64_t OperatorNs() { return kScopePerStart * g_start_ns.Median(); }
+
+// The standard budget waits until the process uses a GPU.
+bool IsOfGpuUse() { return GetConfig().scopes != ScopesMode::kLight && GetConfig().budget.is_of_gpu_use; }
+
+// Whether operators are recorded in windows.
+bool HasWindows() {
+  if (g_has_windows.load(std::memory_order_relaxed)) return true;
+  if (!g_tap.may_have_windows || (IsOfGpuUse() && !HasGpuTimes())) return false;
+  SpinLockHolder holder(&g_switch_lock);
+  if (!g_has_windows.exchange(true)) g_duty.Begin(NowNs(), GetConfig().budget.ppm);
+  return true;
+}
+
 // ---- the switch: from outside -----------------------------------------------------------------------------------------------
 
 // The program forks: neither the tap's lock nor PyTorch's may be inherited as held.
@@ -124,6 +147,8 @@ void AfterForkInParent() { reinterpret_cast<SpinLockHolder*>(g_fork_holder)->~Sp
 void AfterForkInChild() {
   AfterForkInParent();
   g_window_start_ticks.store(0);
+  g_is_memory_over.store(false);
+  if (IsOfGpuUse()) g_has_windows.store(false);
 }
 
 // Whether this tap's family is recorded in this process, as far as known without a session.
@@ -158,7 +183,7 @@ void ResumeIfWanted() {
   SpinLockHolder holder(&g_switch_lock);
   if (g_phase.load(std::memory_order_relaxed) != kStopped) return;
   SwitchObservers(true, true);
-  g_duty.Begin(NowNs(), GetConfig().budget_ppm);
+  g_duty.Begin(NowNs(), GetConfig().budget.ppm);
   g_phase.store(kOn, std::memory_order_release);
   SwitchOthers(true);
 }
@@ -167,9 +192,12 @@ void ResumeIfWanted() {
 bool LookAtClock() {
   if (++t_operators < kOperatorsPerLook) return false;
   t_operators = 0;
+  bool has_windows = HasWindows();
+  bool is_on = g_phase.load(std::memory_order_relaxed) == kOn;
+  if (!has_windows && is_on) return false;
   SpinLockHolder holder(&g_switch_lock);
-  if (g_phase.load(std::memory_order_relaxed) == kOn) g_step_operators += kOperatorsPerLook;
-  FollowDuty(g_duty.TimePassed(NowNs()));
+  if (is_on) g_step_operators += kOperatorsPerLook;
+  FollowDuty(!has_windows || g_duty.TimePassed(NowNs(), kOperatorsPerLook, OperatorNs()));
   return true;
 }
 
@@ -180,7 +208,7 @@ void NoteStart(uint64_t took_ns) {
 
 void NoteStepEnd() {
   SpinLockHolder holder(&g_switch_lock);
-  FollowDuty(g_duty.StepEnded(NowNs(), g_step_operators * kScopePerStart * g_start_ns.Median()));
+  FollowDuty(g_duty.StepEnded(NowNs(), g_step_operators * OperatorNs()));
   g_step_operators = 0;
 }
 
@@ -274,8 +302,9 @@ void* OnStart(void* context, const void* record_function) {
   ThreadState* thread = BeginOnThread();
   if (__builtin_expect(thread == nullptr, 0)) return context;
   uint64_t measured_from_ns = 0;
-  if (kKind != ScopeKind::kUserRange && __builtin_expect(g_tap.is_light, 0)) {
-    if (g_window_start_ticks.load(std::memory_order_relaxed) == 0) BeginWindow(thread);
+  if (kKind != ScopeKind::kUserRange && g_tap.may_have_windows) {
+    bool begins = g_window_start_ticks.load(std::memory_order_relaxed) == 0;
+    if (begins && g_has_windows.load(std::memory_order_relaxed)) BeginWindow(thread);
     if (LookAtClock()) measured_from_ns = NowNs();
   }
   if (kKind == ScopeKind::kUserRange && g_tap.torch.is_async(record_function)) {
@@ -300,7 +329,7 @@ void OnUserRangeEnd(const void* record_function, void*) {
   if (!EndsTrainingStep(g_tap.torch.name(record_function))) return;
   if (thread != nullptr && g_tap.torch.is_profiled != nullptr && g_tap.torch.is_profiled())
     RecordEndedScope(thread, ScopeKind::kUserRange, kProfilerIsOn, sizeof kProfilerIsOn - 1, 0);
-  if (g_tap.is_light) NoteStepEnd();
+  if (HasWindows()) NoteStepEnd();
 }
 
 TorchCallback ObserverOf(TorchScope scope) {
@@ -333,8 +362,8 @@ bool RegisterWith(const link_map* object, void* library) {
     Report(kRecordFunctionTap, ObjectName(object), CapabilityState::kRefused, reason);
     return false;
   }
-  g_tap.is_light = GetConfig().scopes == ScopesMode::kLight || GetConfig().budget_ppm != 0;
-  g_duty.Begin(NowNs(), GetConfig().budget_ppm);
+  const Budget& budget = GetConfig().budget;
+  g_tap.may_have_windows = GetConfig().scopes == ScopesMode::kLight || budget.ppm != 0;
   pthread_atfork(&BeforeFork, &AfterForkInParent, &AfterForkInChild);
   for (uint32_t scope = 0; scope < kTorchScopes; ++scope) {
     if (KindOfTorchScope(static_cast<TorchScope>(scope)) == ScopeKind::kUnknown) continue;
@@ -345,9 +374,10 @@ bool RegisterWith(const link_map* object, void* library) {
   if (!IsTriedTorchVersion(version))
     snprintf(untried, sizeof untried, "; %s %u.%u", kNotTriedWith, version.major, version.minor);
   snprintf(words, sizeof words, "PyTorch %u.%u%s%s", version.major, version.minor, untried,
-           !g_tap.is_light               ? ""
-           : GetConfig().budget_ppm == 0 ? "; light: operators in some windows only"
-                                         : "; budget: operators in some windows only");
+           !g_tap.may_have_windows ? ""
+           : budget.ppm == 0       ? "; light: operators in some windows only"
+           : budget.is_of_gpu_use  ? ""
+                                   : "; budget: operators in some windows only");
   Report(kRecordFunctionTap, ObjectName(object), CapabilityState::kOn, words);
   return true;
 }
@@ -358,6 +388,8 @@ void Register(GetCallbacks real) {
   ErrnoKeeper keeper;
   const link_map* object = ObjectOf(reinterpret_cast<void*>(real));
   g_tap.family_bit = FamilyBit<kRecordFunctionTap>();
+  if (ProcessState* process = GetProcess(); process != nullptr && process->session != nullptr)
+    g_first_start_ticks = ReadTicks(static_cast<ClockKind>(process->session->clock_kind));
   bool registered = false;
   bool is_wanted = !IsLeftOut(kRecordFunctionTap, ObjectName(object)) && object != nullptr;
   if (void* library = is_wanted ? dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD) : nullptr)

@@ -110,14 +110,16 @@ TEST(ConfigTest, Counters) {
 }
 
 TEST(Config, Budget) {
-  EXPECT_EQ(Parse({}).budget_ppm, 0u);
-  EXPECT_EQ(Parse({{"DLHOOK_BUDGET", "off"}}).budget_ppm, 0u);
-  EXPECT_EQ(Parse({{"DLHOOK_BUDGET", "1%"}}).budget_ppm, 10000u);
-  EXPECT_EQ(Parse({{"DLHOOK_BUDGET", "0.25%"}}).budget_ppm, 2500u);
-  EXPECT_EQ(Parse({{"DLHOOK_BUDGET", "12.5"}}).budget_ppm, 125000u);
+  EXPECT_EQ(Parse({}).budget.ppm, 10000u);
+  EXPECT_TRUE(Parse({}).budget.is_of_gpu_use);
+  EXPECT_EQ(Parse({{"DLHOOK_BUDGET", "off"}}).budget.ppm, 0u);
+  EXPECT_EQ(Parse({{"DLHOOK_BUDGET", "1%"}}).budget.ppm, 10000u);
+  EXPECT_FALSE(Parse({{"DLHOOK_BUDGET", "1%"}}).budget.is_of_gpu_use);
+  EXPECT_EQ(Parse({{"DLHOOK_BUDGET", "0.25%"}}).budget.ppm, 2500u);
+  EXPECT_EQ(Parse({{"DLHOOK_BUDGET", "12.5"}}).budget.ppm, 125000u);
   for (const char* wrong : {"", "one", "-1", "1.x", "0", "200%", "1%%"}) {
     const Config config = Parse({{"DLHOOK_BUDGET", wrong}});
-    EXPECT_EQ(config.budget_ppm, 0u) << wrong;
+    EXPECT_TRUE(config.budget.is_of_gpu_use) << wrong;
     EXPECT_NE(std::string(config.complaint).find("a percentage from 0.01% to 100%"), std::string::npos) << wrong;
   }
 }

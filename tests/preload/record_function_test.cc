@@ -67,7 +67,7 @@ std::vector<int> RecordedSteps(int count, uint64_t step_ms, uint32_t budget_ppm 
   for (int step = 1; step <= count; ++step) {
     const uint64_t half_ns = step_ms * kStepUnit / 200 * (recorded ? 100 + added_percent : 100);
     if (recorded) steps.push_back(step);
-    recorded = duty.TimePassed(now_ns += half_ns);
+    recorded = duty.TimePassed(now_ns += half_ns, 32, 0);
     recorded = duty.StepEnded(now_ns += half_ns, 0);
   }
   return steps;
@@ -160,10 +160,16 @@ TEST(DutyCycle, TheObserversOwnTimeCounts) {
   EXPECT_LE(recorded_count, 4000u / 60 * 2 + 40);
 }
 
-// Share of the milliseconds from `begin_ms` to `end_ms` that is recorded while no step ends.
-double RecordedShare(DutyCycle* duty, uint64_t begin_ms, uint64_t end_ms) {
+// Share of the milliseconds from `begin_ms` to `end_ms` that is recorded while no step ends. In a millisecond 1000 operators
+// run that are not recorded, or that many less by `added_percent`.
+double RecordedShare(DutyCycle* duty, uint64_t begin_ms, uint64_t end_ms, uint64_t added_percent = 0) {
   uint64_t recorded = 0;
-  for (uint64_t now_ms = begin_ms; now_ms < end_ms; ++now_ms) recorded += duty->TimePassed(now_ms * kStepUnit) ? 1 : 0;
+  bool was_recorded = false;
+  for (uint64_t now_ms = begin_ms; now_ms < end_ms; ++now_ms) {
+    const uint64_t operators = was_recorded ? 100'000 / (100 + added_percent) : 1000;
+    was_recorded = duty->TimePassed(now_ms * kStepUnit, operators, 0);
+    recorded += was_recorded ? 1 : 0;
+  }
   return static_cast<double>(recorded) / static_cast<double>(end_ms - begin_ms);
 }
 
@@ -172,9 +178,25 @@ TEST(DutyCycle, WithoutStepsTimeDecides) {
   duty.Begin(500 * kStepUnit, 0);
   EXPECT_EQ(RecordedShare(&duty, 500, 2500), 1.0);
   EXPECT_EQ(RecordedShare(&duty, 2500, 2500 + 10 * 800), 0.125);
+}
+
+// Until the cost is known it is taken for 30 %: 31 windows of half a second.
+TEST(DutyCycle, WithoutStepsABudgetIsKept) {
+  constexpr uint64_t kSecond = 1000;  // in ms
+  for (const uint64_t percent : {20, 60}) {
+    DutyCycle duty;
+    duty.Begin(500 * kStepUnit, 10000);
+    EXPECT_EQ(RecordedShare(&duty, 500, 10500), 1.0);
+    EXPECT_NEAR(RecordedShare(&duty, 10500, 10500 + 15500, percent), 1 / 31.0, 0.001);
+    const double share = RecordedShare(&duty, 26000, 26000 + 3600 * kSecond, percent);
+    EXPECT_NEAR(share * static_cast<double>(percent), 1, 0.06) << "percent";
+  }
+}
+
+TEST(DutyCycle, WithoutStepsAllIsRecordedIfThatCostsNothing) {
+  DutyCycle duty;
   duty.Begin(500 * kStepUnit, 10000);
-  EXPECT_EQ(RecordedShare(&duty, 500, 2500), 1.0);
-  EXPECT_NEAR(RecordedShare(&duty, 2500, 2500 + 10 * 3000), 1 / 30.0, 1e-9);
+  EXPECT_GT(RecordedShare(&duty, 500, 3'600'000, 0), 0.9);
 }
 
 TEST(DutyCycle, StepsTakeOverFromTimeAndGiveBack) {

@@ -49,6 +49,7 @@ class Summer {
     SumCalls();
     FindMeasuredSteps();
     SumGpu();
+    SetErrors();
     return std::move(sums_);
   }
 
@@ -93,6 +94,48 @@ class Summer {
         }
       });
     });
+  }
+
+  // Counts time of a step, found by `at_ns` among `steps`, for the row's error.
+  void AddToStep(GroupIndex group, const std::vector<Interval>& steps, int64_t at_ns, int64_t host_ns, int64_t gpu_ns) {
+    if (model_.scope_windows.empty()) return;
+    const auto after =
+        absl::c_upper_bound(steps, at_ns, [](int64_t ns, const Interval& step) { return ns < step.start_ns; });
+    if (after == steps.begin()) return;
+    NsOfStep& sum = by_step_[group][std::prev(after)->start_ns];
+    sum.host += static_cast<double>(host_ns);
+    sum.gpu += static_cast<double>(gpu_ns);
+  }
+
+  // The two steps of a window are taken for independent.
+  void SetErrors() {
+    for (ProcessIndex process = 0; process < model_.processes.size() && !model_.scope_windows.empty(); ++process) {
+      const std::vector<Interval>& steps = steps_.Of(process);
+      std::vector<int64_t> borders;
+      for (const Interval& step : steps) borders.insert(borders.end(), {step.start_ns, step.end_ns});
+      absl::c_sort(borders);
+      if (steps.empty()) continue;
+      const auto add = [&](const TimePiece& piece) {
+        ForEachStepAt(process, piece, [&](bool is_own) {
+          if (is_own) AddToStep(groups_.OfPiece(piece).group, steps, piece.start_ns, piece.share_ns, 0);
+        });
+      };
+      DivideTime(model_, process, borders, add, IntervalSet(steps).intervals());
+    }
+    const auto error_of = [](const std::map<int64_t, NsOfStep>& steps, double NsOfStep::*ns, int64_t count) {
+      if (count < 2) return 0.0;
+      double sum = 0, squares = 0;
+      for (const auto& [start_ns, step] : steps) {
+        sum += step.*ns;
+        squares += step.*ns * (step.*ns);
+      }
+      const auto n = static_cast<double>(count);
+      return std::sqrt(std::max(squares - sum * sum / n, 0.0) / (n - 1) / n);
+    };
+    for (const auto& [group, steps] : by_step_) {
+      sums_.groups[group].error_ns = error_of(steps, &NsOfStep::host, sums_.step_count);
+      sums_.groups[group].gpu_error_ns = error_of(steps, &NsOfStep::gpu, sums_.gpu_step_count);
+    }
   }
 
   // `is_own`: of the step's thread, or of none.
@@ -291,6 +334,8 @@ class Summer {
   // A kernel over several layers is one of each.
   void AddGpu(GpuIndex activity, const Place& place, GroupIndex whole) {
     const bool is_kernel = model_.gpu.kind[activity] == GpuActivityKind::kKernel;
+    AddToStep(whole, measured_[model_.gpu_devices[model_.gpu.device[activity]].process], GpuAskedNs(model_, activity),
+              0, model_.gpu.DurationNs(activity));
     Divide(place.layer, whole, model_.gpu.DurationNs(activity), [&](LayerSums::Group& group, int64_t ns) {
       group.gpu_ns += ns;
       group.gpu_by_direction_ns[static_cast<size_t>(place.direction)] += ns;
@@ -395,6 +440,11 @@ class Summer {
     NsByDirection by_direction_ns{};
   };
   std::map<GroupIndex, OpenTime> open_;
+  struct NsOfStep {
+    double host = 0;
+    double gpu = 0;
+  };
+  std::map<GroupIndex, std::map<int64_t, NsOfStep>> by_step_;  // of runs in windows; by the step's start
   LayerSums sums_;
 };
 

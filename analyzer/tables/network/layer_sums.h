@@ -74,6 +74,10 @@ struct LayerSums {
     // The least time, at the peak for their types, of these calls whose peak is known; of forward passes done again.
     double gpu_peak_ns = 0;
     double gpu_recompute_peak_ns = 0;
+    // Of runs recorded in windows, one standard error of share_ns and of gpu_ns as means of a step, by how much the recorded
+    // steps differ; 0: not known.
+    double error_ns = 0;
+    double gpu_error_ns = 0;
     // … and work that ran in these steps: GPU time divided, instant by instant, equally among what runs.
     int64_t gpu_share_ns = 0;
 

@@ -218,6 +218,28 @@ TypedColumns<LayerRow> Columns(LayersBy by, bool has_models, bool has_recompute,
   return columns;
 }
 
+// Of a row's time, in percent.
+TypedColumn<LayerRow> ErrorColumn(std::string name, std::string explanation, double LayerSums::Group::*error_ns,
+                                  int64_t LayerSums::Group::*sum_ns, int64_t (LayerSums::*steps)() const) {
+  return Detail(TypedColumn<LayerRow>(
+      PercentColumn(std::move(name), Better::kNeither, std::move(explanation)), [=](const LayerRow& row) {
+        const double ns = static_cast<double>(row.sums.*sum_ns) / static_cast<double>((row.all.*steps)());
+        return ns > 0 ? Cell(100 * row.sums.*error_ns / ns) : Cell();
+      }));
+}
+
+// Of a run recorded in windows.
+void InsertErrors(bool has_gpu, TypedColumns<LayerRow>* columns) {
+  columns->InsertAfter("time",
+                       {ErrorColumn("time_error",
+                                    "Standard error of `time` as the mean of all steps, by how much the recorded "
+                                    "steps differ.",
+                                    &LayerSums::Group::error_ns, &LayerSums::Group::share_ns, &LayerSums::steps)});
+  if (!has_gpu) return;
+  columns->InsertAfter("gpu_time", {ErrorColumn("gpu_error", "The same of gpu_time.", &LayerSums::Group::gpu_error_ns,
+                                                &LayerSums::Group::gpu_ns, &LayerSums::gpu_steps)});
+}
+
 void InsertBounds(const TableOptions& options, int64_t steps, TypedColumns<LayerRow>* columns) {
   const auto bounds_of = [](const LayerRow& row) -> const BoundSums& { return row.sums.bounds; };
   columns->InsertAfter("bytes", BoundColumns(options, steps).Of<LayerRow>(bounds_of));
@@ -230,6 +252,7 @@ class LayersReport {
       : attribution_(options.analysis->attribution()),
         step_(set.steps.empty() ? "" : StepName(set.kind, set.sort)),
         has_gpu_(GpuTimesOf(model, options) != GpuTimes::kNone),
+        has_windows_(!model.scope_windows.empty()),
         by_(options.layers_depth > 0 && options.layers_by == LayersBy::kLayer ? LayersBy::kModule : options.layers_by),
         groups_(model, attribution_, by_, options.layers_depth),
         sums_(SumLayers(model, *options.analysis, groups_, *options.totals, set, options.peaks)),
@@ -238,6 +261,7 @@ class LayersReport {
   Table Make() {
     TypedColumns<LayerRow> columns = Columns(by_, HasSeveralModels(), HasRecompute(), has_gpu_);
     InsertBounds(options_, sums_.steps(), &columns);
+    if (has_windows_) InsertErrors(has_gpu_, &columns);
     Table table = NewTable("layers", kTitle, columns);
     for (GroupIndex group : Order()) {
       const LayerSums::Group& sums = sums_.groups[group];
@@ -375,6 +399,7 @@ class LayersReport {
   const Attribution& attribution_;
   const std::string step_;
   const bool has_gpu_;
+  const bool has_windows_;
   const LayersBy by_;
   const LayerGroups groups_;
   const LayerSums sums_;

@@ -94,6 +94,7 @@ std::string GapsOf(const TraceModel& model, ProcessIndex process) {
       absl::c_any_of(model.recording_stops, [&](const RecordingStop& stop) { return stop.process == process; });
   if (was_stopped) return "Recording was stopped for a time: what was freed then counts as held.";
   if (model.HasReachedLimit()) return "Only the beginning of the run is known (DLHOOK_MAX_BYTES).";
+  if (IsMemoryOfBeginning(model)) return "Only the first steps are known (DLHOOK_BUDGET).";
   if (!model.processes[process].losses.empty()) return "Records were lost: what they tell of is missing here.";
   return "";
 }

@@ -126,7 +126,6 @@ class GpuLayers(fake_gpu.Case):
 
     def test_windows_of_a_budget(self):
         """Work of steps between windows is not measured, and layers cost what they cost in a run recorded whole."""
-        _, whole = self.seen
         ((log, _),) = self.recorded_run(program("train", "alexnet", "--steps", 60), DLHOOK_BUDGET="0.01%")
         tables = self.tables("layers", "steps", "summary")
         summary = {row["metric"]: row["value"] for row in tables["summary"]}
@@ -150,6 +149,60 @@ class GpuLayers(fake_gpu.Case):
         kernels = [activity for activity in activities if activity.kind == "K"]
         self.assertEqual(sum(row["calls"] for row in tables["kernels"]), len(kernels))
         self.assertEqual(sum(row["gpu_time"] for row in tables["kernels"]), duration(kernels))
+
+
+class StandardBudget(fake_gpu.Case):
+    """What is recorded, and whether CUPTI is paused, without a setting: 20 steps, then 2 of N."""
+
+    STEPS = 200
+    WITH_GRAPH = f"""
+import torch
+net = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+x = torch.ones(8, 64, device="cuda")
+graph = torch.cuda.CUDAGraph()
+with torch.no_grad(), torch.cuda.graph(graph):
+    y = x * 2
+for _ in range({STEPS}):
+    graph.replay()
+    for _ in range(8):
+        x = x.detach() + 1
+    net(x).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+    def kinds_from_first_pause(self, argv, **settings):
+        """The calls that enable or disable CUPTI's kinds, from the first one that disables; the fakes' log."""
+        ((log, _),) = self.recorded_run(argv, **settings)
+        kinds = [call.function for call in log if call.function in ("cuptiActivityEnable", "cuptiActivityDisable")]
+        return kinds[kinds.index("cuptiActivityDisable"):], log
+
+    def test_windows(self):
+        kinds, log = self.kinds_from_first_pause(program("train", "lenet", "--steps", self.STEPS))
+        self.assertIn("cuptiActivityEnable", kinds, "a window after a pause")
+        run = e2e.Run(self.run_path)
+        steps = run.table("steps", "--limit", "0")
+        self.assertEqual(len(steps), self.STEPS)
+        recorded = sum(row["left_out"] not in ("not recorded", "much longer") for row in steps)
+        self.assertTrue(20 <= recorded < self.STEPS / 2, recorded)
+        summary = {row["metric"]: row["value"] for row in run.table("summary", "--limit", "0")}
+        self.assertLess(summary["gpu_activities"], len(fake_log.activities(log)) / 2)
+        self.assertIn("weights", {row["kind"] for row in run.table("memory")}, "of the first steps")
+
+    def test_cupti_that_may_block_is_not_paused(self):
+        argv = program("train", "lenet", "--steps", self.STEPS)
+        kinds, log = self.kinds_from_first_pause(argv, CUPTI_VERSION="28")
+        self.assertNotIn("cuptiActivityEnable", kinds, "disabled at the end only")
+        summary = {row["metric"]: row["value"] for row in e2e.Run(self.run_path).table("summary", "--limit", "0")}
+        self.assertEqual(summary["gpu_activities"], len(fake_log.activities(log)))
+        answer = e2e.run([e2e.DLHOOK, "report", self.run_path]).out.decode()
+        self.assertIn("GPU times, whose cost is not in this, were recorded throughout", " ".join(answer.split()))
+
+    def test_cupti_that_mixes_up_graphs_is_not_paused(self):
+        for version, is_paused in (("130001", False), ("130101", True)):
+            kinds, _ = self.kinds_from_first_pause([fake_gpu.PYTHON, "-B", "-c", self.WITH_GRAPH], CUPTI_VERSION=version)
+            self.assertEqual("cuptiActivityEnable" in kinds, is_paused, version)
 
 
 class GpuMemory(fake_gpu.Case):
