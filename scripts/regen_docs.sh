@@ -22,8 +22,8 @@ esac
 
 output=$(mktemp)
 trap 'rm -f "$output" "$output.page"' EXIT
-# Both streams, as a user sees them, without absolute paths of this machine, up to the tables, which other pages show.
-"$root/scripts/demo.sh" 2>&1 | sed "/^layers: /,\$d; /^==> /d; s|$root/||g; s|[[:space:]]*\$||" >"$output"
+# Without absolute paths of this machine, up to the tables, which other pages show.
+"$root/scripts/demo.sh" | sed "/^layers: /,\$d; s|$root/||g; s|[[:space:]]*\$||" >"$output"
 {
   sed "/^$begin\$/q" "$page"
   echo '```'
