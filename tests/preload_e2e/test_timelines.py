@@ -44,12 +44,12 @@ class Timelines(e2e.Case):
     def test_documented_queries(self):
         with open(os.path.join(exports.ROOT, "docs", "exports.md"), encoding="utf-8") as file:
             queries = re.findall(r"```sql\n(.*?)```", file.read(), re.DOTALL)
-        self.assertEqual(len(queries), 11)
+        self.assertEqual(len(queries), 6)
         with open(next(path for path in GOLDEN if "torch_cnn_level2" in path), "rb") as file:
             run = self.run_of(file.read())
         with databases.sqlite(self, run) as database:
             rows = [database.execute(query).fetchall() for query in queries]
-            self.assertEqual([bool(found) for found in rows], [True] * 7 + [False] * 2 + [True, False])  # no GPU, no looks at memory
+            self.assertEqual([bool(found) for found in rows], [True] * 3 + [False, True, False])  # no GPU, no looks at memory
             steps = databases.value(database, "SELECT count(*) FROM raw_steps WHERE steady")
             whole_ns = databases.value(database, "SELECT sum(wall_share) FROM accounting")
             self.assertAlmostEqual(sum(ms for _, _, ms in rows[0]) * steps, whole_ns / 1e6, places=6)
