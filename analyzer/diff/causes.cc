@@ -249,17 +249,28 @@ Gate Decision::SlowerThan(double percent) const {
   return judged.finding == Speed::kSlower && excess_ns > *judged.noise_ns ? Gate::kFails : Gate::kPasses;
 }
 
+namespace {
+
+// Rows of products that are no samples (time steps, say) change without what a step computes.
+bool GrowsWithBatch(double work_ratio, double batch_ratio) {
+  return work_ratio == 0 || std::abs(std::log(work_ratio / batch_ratio)) < std::abs(std::log(work_ratio));
+}
+
+}  // namespace
+
 Decision Decide(const BaseSide<const MeasuredRun*>& base, const NewSide<const MeasuredRun*>& new_side, const Pace& pace,
-                bool is_same_work) {
+                bool is_same_work, std::pair<double, double> flops) {
   const MeasuredRun &before = **base, &after = **new_side;
   const double base_samples = before.steps.samples(), samples = after.steps.samples();
+  const double work_ratio = flops.first > 0 ? flops.second / flops.first : 0;
   Decision decision;
   decision.is_same_work = is_same_work;
   if (is_same_work) decision.pace = pace;
   double base_factor = 1, factor = 1;
   if (before.steps.count() == 0) decision.per = Per::kRun;
   if (decision.per == Per::kStep && before.steps.batch != after.steps.batch && before.steps.batch > 0 &&
-      after.steps.batch > 0 && base_samples > 0 && samples > 0 && base_samples != samples) {
+      after.steps.batch > 0 && base_samples > 0 && samples > 0 && base_samples != samples &&
+      GrowsWithBatch(work_ratio, samples / base_samples)) {
     decision.per = Per::kSample;
     base_factor = 1 / base_samples;
     factor = 1 / samples;
@@ -297,7 +308,7 @@ Decision Decide(const BaseSide<const MeasuredRun*>& base, const NewSide<const Me
   // Where others disturb the times, the processor time that the program needs decides, if it is what changed.
   const double cpu_change_ns = decision.cpu.change_ns();
   if ((before.WaitedMuch() || after.WaitedMuch()) && decision.cpu.IsBeyondNoise() &&
-      cpu_change_ns * decision.time.change_ns() > 0 &&
+      (cpu_change_ns * decision.time.change_ns() > 0 || !decision.time.IsBeyondNoise()) &&
       (decision.time.finding == Speed::kNoise || std::abs(cpu_change_ns) >= std::abs(own_change_ns) / 2)) {
     decision.is_by_cpu = true;
     decision.doubt = Doubt::kNone;

@@ -30,7 +30,7 @@ namespace dlhook::analyzer::inline diff {
 // Whether a run is slower or faster than another: the one decision behind the sentence, the verdict, the notes and the
 // exit code.
 
-enum class Per : uint8_t { kRun, kStep, kSample };  // kSample: if batch sizes differ
+enum class Per : uint8_t { kRun, kStep, kSample };  // kSample: if batch sizes differ, and what is computed with them
 
 // Why a change of the mean beyond its noise bound may still not be real.
 enum class Doubt : uint8_t {
@@ -43,12 +43,16 @@ enum class Gate : uint8_t { kPasses, kFails, kCannotTell };
 
 struct Decision {
   Per per = Per::kStep;
-  TimeChange time;         // mean per step, sample or run (`per`); its finding is the decision
+  TimeChange time;  // mean per step, sample or run (`per`); its finding is the decision
+  // Requests of NEW that do as much as one of BASE's, which is compared by so many parts; below 1: the reverse.
+  double parts = 1;
   TimeChange low;          // the same for the fastest quarter of the steps
   TimeChange cpu;          // CPU time of all threads; 0 if not known
   bool is_by_cpu = false;  // `cpu` decides: other programs disturb the times
-  TimeChange with_longer;  // mean step, much longer ones included, where these tell the sides apart; else equal
-  TimeChange whole;        // mean per step or run, whatever the batch size; the sum of the contributions
+  // Mean step, much longer ones included; its finding: where these tell the sides apart for a reason, else equal.
+  TimeChange with_longer;
+  bool are_longer_most = false;  // much longer steps hold most of a side's time
+  TimeChange whole;              // mean per step or run, whatever the batch size; the sum of the contributions
   bool is_same_work = false;
   Pace pace;  // 1 if the work differs: then different work explains different times
   Doubt doubt = Doubt::kNone;
@@ -59,9 +63,9 @@ struct Decision {
 };
 inline constexpr double kFalseAlarms = kAlpha / 2;  // slower is one of two ways to differ
 
-// `pace`: as measured on the work that both runs did.
+// `pace`: as measured on the work that both runs did. `flops`: of a step's library calls on both sides; {0, 0}: not known.
 Decision Decide(const BaseSide<const MeasuredRun*>& base, const NewSide<const MeasuredRun*>& new_side, const Pace& pace,
-                bool is_same_work);
+                bool is_same_work, std::pair<double, double> flops = {});
 
 enum class CauseKind : uint8_t {
   kCompilation,

@@ -81,6 +81,27 @@ LookSums LooksBetweenCalls(const TraceModel& model, const LayerAnalysis& analysi
 struct Side {
   MeasuredRun run;
   DifferenceInput input;  // its `run` is to be set
+
+  // As if a step were this part of one.
+  void Scale(double part) {
+    const auto scale = [&](Samples& samples) {
+      for (BlockMeans& means : samples) {
+        for (double& mean : means) mean *= part;
+      }
+    };
+    MachineLoad& load = run.load;
+    for (double* ns : {&run.time_ns, &load.cpu_ns, &load.first_thread_cpu_ns, &load.waiting_ns, &load.throttled_ns})
+      *ns *= part;
+    for (Samples* samples : {&run.samples, &run.low_samples, &load.cpu_samples, &load.waiting_samples}) scale(*samples);
+    for (auto& [line, ns] : run.between_lines) ns *= part;
+    for (MeasuredTable& table : run.tables) {
+      table.per /= part;
+      for (Samples& samples : table.samples) scale(samples);
+    }
+    for (auto* counts : {&input.work.calls, &input.work.ops, &input.work.types}) {
+      for (auto& [what, count] : *counts) count *= part;
+    }
+  }
 };
 
 absl::StatusOr<Side> MeasureSide(const Runs& runs, const StepChoice& steps, GpuTimes gpu_times,
@@ -111,6 +132,27 @@ absl::StatusOr<Side> MeasureSide(const Runs& runs, const StepChoice& steps, GpuT
   return side;
 }
 
+// NEW's requests that do as much as one of BASE's: most of what both do is called so many times as often in a request of one
+// side, and that side has so many fewer requests. Below 1: the reverse; 1: neither.
+double PartsOfRequest(const Side& before, const Side& after, const NameMap& names) {
+  constexpr double kLeastParts = 3, kSameWork = 0.25;  // the second as a logarithm
+  const ComparedSteps &base = before.run.steps, &now = after.run.steps;
+  if (base.kind != StepKind::kInference || now.kind != base.kind || base.count() == 0 || now.count() == 0) return 1;
+  const TableChanges work = CompareTables(BaseSide<const MeasuredTable*>(&before.run.tables.front()),
+                                          NewSide<const MeasuredTable*>(&after.run.tables.front()), names);
+  double all_ns = 0, alike_ns = 0;
+  const double requests = static_cast<double>(now.count()) / static_cast<double>(base.count());
+  for (const RowChange& row : work.rows) {
+    const WorkRow cells(work, row);
+    const double calls = cells.Calls(true), other_calls = cells.Calls(false);
+    if (calls == 0 || other_calls == 0) continue;
+    const bool is_alike = std::abs(std::log(other_calls * requests / calls)) < kSameWork;
+    all_ns += row.time.base_ns;
+    alike_ns += is_alike ? row.time.base_ns : 0;
+  }
+  return alike_ns > all_ns / 2 && std::abs(std::log(requests)) >= std::log(kLeastParts) ? requests : 1;
+}
+
 GpuTimes LeastGpuTimes(const Runs& base, const Runs& new_side) {
   GpuTimes least = GpuTimesOf(*base.front().model);
   for (const Runs* side : {&base, &new_side}) {
@@ -133,6 +175,7 @@ bool IsComparable(const TableKind& kind) {
 
 constexpr double kLongerStepsTell = 0.1;  // change of the mean step, with them
 constexpr double kReasonTells = 0.5;      // of this change: gain of a finding
+constexpr double kMostOfTheTime = 0.75;
 
 // Where one side has such steps for a reason, they are not left out of the comparison.
 void AddLongerSteps(const std::vector<OwnFinding>& own, const ComparedSteps& before, const ComparedSteps& after,
@@ -143,6 +186,8 @@ void AddLongerSteps(const std::vector<OwnFinding>& own, const ComparedSteps& bef
   const double change_ns = decision.with_longer.change_ns();
   const double least_ns = std::min(decision.with_longer.base_ns, decision.with_longer.new_ns);
   const OwnFinding* const found = ReasonOfLongerSteps(own, change_ns > 0);
+  // Where most of the time is in them, the steady ones say little, whatever the reason.
+  decision.are_longer_most = std::max(before.InterruptedPart(), after.InterruptedPart()) >= kMostOfTheTime;
   if (found == nullptr || std::abs(change_ns) < kLongerStepsTell * least_ns) return;
   // Other rules may be about steady steps, which tell it themselves, or about a part.
   if (found->rule != "longer-steps" && (std::abs(change_ns) < 2 * std::abs(decision.time.change_ns()) ||
@@ -178,6 +223,9 @@ absl::StatusOr<RunsDiff> DiffRuns(const BaseSide<std::vector<AnalyzedRun>>& base
   before->input.run = &before->run;
   after->input.run = &after->run;
   const NameMap names = MatchLayerNames(BaseSide(NetworkOf(*base)), NewSide(NetworkOf(*new_side)));
+  const double parts = PartsOfRequest(*before, *after, names);
+  if (parts > 1) before->Scale(1 / parts);
+  if (parts < 1) after->Scale(parts);
   std::vector<TableChanges> changes;
   for (size_t i = 0; i < all.size(); ++i) {
     changes.push_back(CompareTables(BaseSide<const MeasuredTable*>(&before->run.tables[i]),
@@ -189,8 +237,15 @@ absl::StatusOr<RunsDiff> DiffRuns(const BaseSide<std::vector<AnalyzedRun>>& base
   RunsDiff diff;
   diff.environment = EnvironmentText(differences);
   diff.differences = differences;
+  std::pair<double, double> flops;
+  for (const RowChange& row : changes.front().rows) {
+    const WorkRow cells(changes.front(), row);
+    flops.first += cells.Flops(true);
+    flops.second += cells.Flops(false);
+  }
   diff.decision = Decide(BaseSide<const MeasuredRun*>(&before->run), NewSide<const MeasuredRun*>(&after->run), pace,
-                         differences.empty());
+                         differences.empty(), flops);
+  diff.decision.parts = parts;
   AddLongerSteps(own_findings, before->run.steps, after->run.steps, diff.decision);
   const Pace& own = diff.decision.pace;
   const std::vector<Cause> causes =

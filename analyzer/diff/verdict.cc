@@ -19,6 +19,7 @@ constexpr double kPaceWorthNoting = 0.05;         // difference from 1
 constexpr double kAroundWorthNaming = 0.2;        // change of a time outside of the steps: part of the shorter run …
 constexpr double kAroundLonger = 3;               // … and how many times the other side's: imports vary
 constexpr double kInterruptedWorthNoting = 0.01;  // part of the time
+constexpr double kMuchLonger = 1.3;               // a median, of the other side's
 
 std::string PercentText(double part, double whole) {
   if (whole == 0) return "unknown";
@@ -37,6 +38,10 @@ std::string PerText(const VerdictInput& input) {
 // The time of a step, if samples are compared.
 std::string StepText(const VerdictInput& input) {
   const TimeChange& step = input.decision->whole;
+  const double parts = input.decision->parts;
+  if (parts != 1)
+    return absl::StrFormat("; one of %s does as much as %.3g of %s", parts > 1 ? "BASE" : "NEW",
+                           parts > 1 ? parts : 1 / parts, parts > 1 ? "NEW's" : "BASE's");
   if (input.decision->per != Per::kSample) return "";
   return absl::StrCat("; ", HumanTime(step.base_ns), " -> ", HumanTime(step.new_ns), " per ", Unit(input));
 }
@@ -209,6 +214,10 @@ void AddDifferenceNotes(const VerdictInput& input, Table& table) {
                                        " of BASE (", StepKindName(before.kind), ") is compared with a ",
                                        StepWord(after.kind), " of NEW (", StepKindName(after.kind), ")."));
   }
+  if (const double parts = input.decision->parts; parts != 1) {
+    table.notes.push_back(absl::StrFormat("%s's times and counts are of one of %.3g parts of its %ss.",
+                                          parts > 1 ? "BASE" : "NEW", parts > 1 ? parts : 1 / parts, Unit(input)));
+  }
   const TimeChange& low = input.decision->low;
   if (input.decision->doubt == Doubt::kOnlySomeSteps) {
     table.notes.push_back(absl::StrCat(
@@ -224,13 +233,8 @@ void AddDifferenceNotes(const VerdictInput& input, Table& table) {
   }
 }
 
-double InterruptedPart(const ComparedSteps& steps) {
-  const auto total_ns = static_cast<double>(steps.AllNs());
-  return total_ns == 0 ? 0 : static_cast<double>(steps.interrupted_ns) / total_ns;
-}
-
 void AddInterruptionNote(const VerdictInput& input, Table& table) {
-  const double before = InterruptedPart(input.base_run->steps), after = InterruptedPart(input.new_run->steps);
+  const double before = input.base_run->steps.InterruptedPart(), after = input.new_run->steps.InterruptedPart();
   if (std::abs(before - after) < kInterruptedWorthNoting) return;
   table.notes.push_back(absl::StrFormat(
       "Interrupted steps took %.1f %% of BASE's steps' time and %.1f %% of NEW's: no other number here includes that.",
@@ -284,12 +288,23 @@ std::string IncludedText(const VerdictInput& input) {
 // …"; "" if they don't tell the sides apart.
 std::string LongerText(const VerdictInput& input) {
   const TimeChange& time = input.decision->with_longer;
-  if (!time.IsBeyondNoise()) return "";
-  const OwnFinding* const own = ReasonOfLongerSteps(input.own_findings, time.change_ns() > 0);
+  if (!time.IsBeyondNoise() && (!input.decision->are_longer_most || time.base_ns == 0)) return "";
+  const OwnFinding* const own =
+      time.IsBeyondNoise() ? ReasonOfLongerSteps(input.own_findings, time.change_ns() > 0) : nullptr;
   return absl::StrCat("NEW is ", PercentText(time.change_ns(), time.base_ns), " ",
                       time.change_ns() > 0 ? "slower" : "faster", PerText(input), ", ", IncludedText(input),
-                      " included (", HumanTime(time.base_ns), " -> ", HumanTime(time.new_ns), "): ", own->Sentence(),
-                      ". Without them: ");
+                      " included (", HumanTime(time.base_ns), " -> ", HumanTime(time.new_ns), ")",
+                      own == nullptr ? "" : absl::StrCat(": ", own->Sentence()), ". Without them: ");
+}
+
+// Whether the steps of one side take much longer than the other's, although so may those of a busy machine.
+bool IsUndecided(const VerdictInput& input) {
+  const std::vector<int64_t> base = input.base_run->steps.Durations(), after = input.new_run->steps.Durations();
+  if (base.empty() || after.empty() || input.decision->per != Per::kStep || input.decision->cpu.base_ns > 0)
+    return false;
+  const Quartiles before = QuartilesOf(base), now = QuartilesOf(after);
+  const Quartiles &less = now.median > before.median ? before : now, &more = now.median > before.median ? now : before;
+  return static_cast<double>(more.median) > kMuchLonger * static_cast<double>(less.median) && more.lower > less.upper;
 }
 
 std::string DecisionText(const VerdictInput& input) {
@@ -304,7 +319,9 @@ std::string DecisionText(const VerdictInput& input) {
   if (decision.time.finding == Speed::kNoise) {
     const std::vector<std::string> within = ChangesWithin(input);
     return absl::StrCat(first,
-                        is_same_program ? "no difference beyond noise: " : "No difference in time beyond noise: ",
+                        IsUndecided(input) ? (first.empty() ? "undecided: " : "Undecided: ")
+                        : is_same_program  ? "no difference beyond noise: "
+                                           : "No difference in time beyond noise: ",
                         TimesText(input), within.empty() ? "" : "; within the step: ", absl::StrJoin(within, "; "));
   }
   return absl::StrCat("NEW is ", SlowerText(input), Why(input), is_same_program ? "" : ". NEW differs: ", differences);

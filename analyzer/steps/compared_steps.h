@@ -44,7 +44,10 @@ struct ComparedSteps {
   int64_t AllCount() const { return count() + unrecorded + interrupted; }
   int64_t AllNs() const { return total_ns() + unrecorded_ns + interrupted_ns; }
   double MeanWithInterruptedNs() const;  // at least one step
-  double ValidationNs() const;           // for each step
+  double InterruptedPart() const {
+    return AllNs() == 0 ? 0 : static_cast<double>(interrupted_ns) / static_cast<double>(AllNs());
+  }
+  double ValidationNs() const;  // for each step
   std::vector<int64_t> Durations() const;
 };
 

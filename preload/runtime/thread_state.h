@@ -54,7 +54,7 @@ inline void StoreBinding(BindingCacheEntry* entry, uint64_t key, uint64_t real) 
   __m128i both = _mm_set_epi64x(static_cast<int64_t>(real), static_cast<int64_t>(key));
   asm volatile("movdqa %1, %0" : "=m"(*entry) : "x"(both));
 }
-constexpr uint32_t kBindingCacheEntries = 64;
+constexpr uint32_t kBindingCacheEntries = 256;
 constexpr uint32_t kMaxOpenCalls = 16;
 
 // A recorded call that has not returned yet. `frame` is the place of `sequence` in its stack frame: see

@@ -205,9 +205,35 @@ TEST(DecisionTest, ProcessorTimeTellsWhereOthersDisturbTheTimes) {
   EXPECT_EQ(slower.time.finding, Speed::kSlower);
   EXPECT_EQ(slower.SlowerThan(50), Gate::kFails);
   EXPECT_EQ(slower.SlowerThan(70), Gate::kPasses);
+  // The times, which are within the noise, need not agree.
+  const auto shorter = [](double cpu_ns) {
+    std::mt19937 random(17);
+    const MeasuredRun base = Disturbed(random, 0.5e6, 0.5e6);
+    MeasuredRun after = Disturbed(random, cpu_ns, 0.4e6);
+    after.time_ns = 0.97 * base.time_ns;
+    return Decide(BaseSide(&base), NewSide(&std::as_const(after)), Pace(), true);
+  };
+  EXPECT_EQ(shorter(0.8e6).time.finding, Speed::kSlower);
+  EXPECT_FALSE(shorter(0.5e6).is_by_cpu);
   // What it waits more may cost as much: its threads wait actively for each other.
   EXPECT_FALSE(decide(0.8e6, 2.4e6).is_by_cpu);
   EXPECT_FALSE(decide(0.5e6, 0.5e6).is_by_cpu);
+}
+
+// Rows of products are not always samples.
+TEST(DecisionTest, ABatchCountsIfWhatIsComputedGrowsWithIt) {
+  MeasuredRun base = RunOf({1, 1, 1, 1}), after = RunOf({2, 2, 2, 2});
+  for (const auto& [run, batch] : {std::pair(&base, 384), std::pair(&after, 4)}) {
+    run->steps.batch = batch;
+    for (Step& step : run->steps.tracks.front().steps) step.samples = batch;
+  }
+  const auto per = [&](double flops, double flops_of_new) {
+    return Decide(BaseSide(&std::as_const(base)), NewSide(&std::as_const(after)), Pace(), false, {flops, flops_of_new})
+        .per;
+  };
+  EXPECT_EQ(per(384e6, 4.1e6), Per::kSample);
+  EXPECT_EQ(per(384e6, 384e6), Per::kStep);
+  EXPECT_EQ(per(0, 0), Per::kSample) << "not known";
 }
 
 // Not covered by what is promised: shows that the tests above can fail.

@@ -70,6 +70,35 @@ TEST(DiffRunsTest, MuchLongerStepsCountWhereTheSlowerSideHasAReason) {
   EXPECT_THAT(sentence("recompilations", true), Not(HasSubstr("included")));
 }
 
+// Five passes of a network between two of another: one side's request is all of them, the other's one of them.
+TEST(DiffRunsTest, ARequestThatHoldsSeveralIsComparedByParts) {
+  RunSpec whole = Spec(1, 1), part = Spec(1, 2);
+  whole.kind = part.kind = StepKind::kInference;
+  whole.steps = 30;
+  part.steps = 150;
+  for (int i = 1; i < 5; ++i) whole.layers.push_back(whole.layers.front());
+  const LayerSpec encoder = {.name = "encoder", .forward_ns = 50000, .backward_ns = 1000, .channels = 99};
+  whole.layers.push_back(encoder);
+  part.layers.push_back(encoder);
+  const RunsDiff diff = Diff(whole, part);
+  EXPECT_THAT(Sentence(diff), AllOf(StartsWith("NEW is 1"), HasSubstr(" % slower per request"),
+                                    HasSubstr("; one of BASE does as much as 5 of NEW's)")));
+  EXPECT_NEAR(diff.decision.time.change_ns(), 0.8 * 51000, 6000) << "the encoder is called five times as often";
+  EXPECT_THAT(Sentence(Diff(part, whole)), HasSubstr("; one of NEW does as much as 5 of BASE's)"));
+  part.steps = 30;
+  EXPECT_THAT(Sentence(Diff(whole, part)), Not(HasSubstr("as much as"))) << "it does less in all";
+}
+
+// A machine may have become busier, which nobody saw.
+TEST(DiffRunsTest, MuchLongerTimesThatAreNotDecidedAreNoEqualOnes) {
+  RunSpec base = Spec(3, 1), longer = Spec(3, 2);
+  base.python_ns = longer.python_ns = 300000;
+  longer.pace = 1.5;
+  EXPECT_THAT(Sentence(Diff(base, longer)), StartsWith("undecided: "));
+  longer.pace = 1.1;
+  EXPECT_THAT(Sentence(Diff(base, longer)), StartsWith("no difference beyond noise: "));
+}
+
 // No comparison of steps shows what a program does after them.
 TEST(DiffRunsTest, TimeOutsideOfTheStepsIsTold) {
   const TrainingRun base(Spec(3, 1));
