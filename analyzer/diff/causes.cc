@@ -288,17 +288,19 @@ Decision Decide(const BaseSide<const MeasuredRun*>& base, const NewSide<const Me
     if (!knows_both && faster.WaitedMuch()) decision.doubt = Doubt::kWaiting;
   }
   const bool is_slower = decision.time.change_ns() > 0;
-  if (is_same_work && decision.low.finding != decision.time.finding &&
+  // On an idle machine it is the program whose steps differ: workers that deliver together.
+  const bool may_be_others = !knows_both || before.WaitedMuch() || after.WaitedMuch();
+  if (is_same_work && may_be_others && decision.low.finding != decision.time.finding &&
       !(is_slower ? AreMostSteps(after, factor, before, base_factor)
                   : AreMostSteps(before, base_factor, after, factor)))
     decision.doubt = Doubt::kOnlySomeSteps;
   if (!decision.time.IsBeyondNoise()) decision.doubt = Doubt::kNone;
   if (decision.doubt != Doubt::kNone) decision.time.finding = Speed::kNoise;
-  // Where others disturb the times, the processor time that the program needs decides, if it is what changed.
+  // Where others disturb the times, the processor time that the program needs decides, if it is what changed, or all that did.
   const double cpu_change_ns = decision.cpu.change_ns();
   if ((before.WaitedMuch() || after.WaitedMuch()) && decision.cpu.IsBeyondNoise() &&
-      cpu_change_ns * decision.time.change_ns() > 0 &&
-      (decision.time.finding == Speed::kNoise || std::abs(cpu_change_ns) >= std::abs(own_change_ns) / 2)) {
+      (decision.time.finding == Speed::kNoise ||
+       (cpu_change_ns * decision.time.change_ns() > 0 && std::abs(cpu_change_ns) >= std::abs(own_change_ns) / 2))) {
     decision.is_by_cpu = true;
     decision.doubt = Doubt::kNone;
     decision.time.finding = decision.cpu.finding;

@@ -271,6 +271,18 @@ std::string BusyText(const VerdictInput& input) {
                       "): ");
 }
 
+// "NEW ended with code 1, behind 12 steady steps (BASE: 198): "; "" if the sides did not fail differently.
+std::string FailureText(const VerdictInput& input) {
+  const MeasuredRun &base = *input.base_run, &other = *input.new_run;
+  if (base.failure == other.failure) return "";
+  const auto clause = [](const char* name, const MeasuredRun& run, const char* other_name, const MeasuredRun& beside) {
+    if (run.failure.empty()) return std::string();
+    return absl::StrCat(name, " ", run.failure, ", behind ", run.steps.count(), " steady steps (", other_name, ": ",
+                        beside.steps.count(), "): ");
+  };
+  return clause("BASE", base, "NEW", other) + clause("NEW", other, "BASE", base);
+}
+
 // "much longer ones and validation".
 std::string IncludedText(const VerdictInput& input) {
   const ComparedSteps &base = input.base_run->steps, &after = input.new_run->steps;
@@ -361,7 +373,8 @@ const OwnFinding* ReasonOfLongerSteps(const std::vector<OwnFinding>& findings, b
 }
 
 std::string VerdictSentence(const VerdictInput& input) {
-  return absl::StrCat(NetworksText(input), BusyText(input), LongerText(input), DecisionText(input), AroundText(input));
+  return absl::StrCat(FailureText(input), NetworksText(input), BusyText(input), LongerText(input), DecisionText(input),
+                      AroundText(input));
 }
 
 Table VerdictTable(const VerdictInput& input) {

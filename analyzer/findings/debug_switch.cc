@@ -5,11 +5,15 @@
 // of a step from Python: of its compiled step only the graph is run. Profilers and debuggers of Python run the program: theirs are
 // the outermost frames. Others are variables of the environment.
 // The gain: at most all that is not in a library's call.
+//
+// torch.distributions checks the arguments of each distribution and each value, unless Python runs with -O: its operations are told
+// by the functions that call them, the gain is their time.
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
+#include "analyzer/model/scope_looks.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -18,6 +22,7 @@ namespace {
 constexpr double kDebugSwitchPercent = 3;
 constexpr double kLeastChecks = 3;     // of gradients, in a step
 constexpr double kLeastEagerOps = 20;  // in a step
+constexpr int64_t kBetweenChecksNs = 100'000;
 constexpr absl::string_view kKerasTrainer = "keras/src/backend/tensorflow/trainer.py";
 constexpr std::array<absl::string_view, 4> kKerasSteps = {".train_step", ".test_step", ".predict_step",
                                                           ".one_step_on_data"};
@@ -65,6 +70,57 @@ std::string PythonToolOf(const TraceModel& model) {
     }
   }
   return "";
+}
+
+// Of torch.distributions, checking arguments and values.
+bool IsCheck(const TraceModel& model, const PythonFrame& frame) {
+  const std::string& file = frame.file == kNone ? "" : model.names[frame.file];
+  if (absl::EndsWith(file, "torch/distributions/constraints.py")) return true;
+  const std::string& function = frame.function == kNone ? "" : model.names[frame.function];
+  return absl::EndsWith(file, "torch/distributions/distribution.py") &&
+         (absl::EndsWith(function, "__init__") || absl::EndsWith(function, "_validate_sample"));
+}
+
+std::vector<Finding> FindDistributionChecks(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const ScopeColumns& scopes = model.scopes;
+  std::vector<bool> checks;  // by stack
+  for (const PythonStack& stack : model.python_stacks) {
+    checks.push_back(absl::c_any_of(stack.frames, [&](const PythonFrame& frame) { return IsCheck(model, frame); }));
+  }
+  double ns = 0, times = 0;
+  std::map<StackIndex, double> by_stack;
+  int64_t last_end_ns = 0;  // of a check; 0: something else came last
+  ForEachScopeThat(
+      scopes, [&](const ScopeLook& look) { return look.kind == ScopeKind::kFrameworkOp; },
+      [&](ScopeIndex scope) {
+        const ScopeIndex parent = scopes.parent[scope];
+        if (parent != kNone && scopes.look[parent].kind == ScopeKind::kFrameworkOp) return;
+        const StackIndex stack = scopes.look[scope].stack;
+        const bool is_next = last_end_ns > 0 && scopes.start_ns[scope] - last_end_ns < kBetweenChecksNs;
+        const int64_t start_ns = is_next ? last_end_ns : scopes.start_ns[scope];  // Python between two is theirs
+        last_end_ns = stack != kNone && checks[stack] ? scopes.EndOf(scope) : 0;
+        const ProcessIndex process = model.threads[scopes.thread[scope]].process;
+        if (last_end_ns < start_ns || facts.StepAt(process, scopes.start_ns[scope]) == kNone) return;
+        const double own_ns = static_cast<double>(last_end_ns - start_ns) / facts.count();
+        ns += own_ns;
+        times += model.names[scopes.look[scope].name] == "aten::_is_all_true" ? 1 / facts.count() : 0;
+        by_stack[stack] += own_ns;
+      });
+  if (!facts.IsAtLeast(ns, kDebugSwitchPercent)) return {};
+  const StackIndex most =
+      absl::c_max_element(by_stack, [](const auto& a, const auto& b) { return a.second < b.second; })->first;
+  Finding finding;
+  finding.where = "torch.distributions";
+  finding.line = LineLabel(model, ReadPythonPlaces(model)[most]);
+  finding.gain_ns = std::min(ns, facts.step_ns());
+  finding.sentence = absl::StrFormat("torch.distributions checks arguments and values, %.0f times a %s: %s.",
+                                     std::max(times, 1.0), facts.StepNoun(), facts.PartOfStep(finding.gain_ns));
+  finding.evidence = "operations that constraints.py and distribution.py call";
+  finding.advice =
+      "validate_args=False where the distribution is made, or torch.distributions.Distribution."
+      "set_default_validate_args(False) once it works; make it once for all rows, not for each.";
+  return {finding};
 }
 
 bool IsOn(const std::string& value) {
@@ -161,6 +217,7 @@ std::vector<Finding> FindDebugSwitch(const StepFacts& facts) {
                                     absl::StrCat("Unset ", setting.variable, ", except to find errors.")));
     findings.back().evidence = "table summary: the variables of the environment";
   }
+  for (Finding& finding : FindDistributionChecks(facts)) findings.push_back(std::move(finding));
   std::erase_if(findings,
                 [&](const Finding& finding) { return !facts.IsAtLeast(finding.gain_ns, kDebugSwitchPercent); });
   return findings;
