@@ -12,6 +12,10 @@ namespace dlhook::analyzer::inline diff {
 namespace {
 
 constexpr size_t kMostPlaces = 2;
+constexpr int64_t kLeastApart = 20;  // steps of a side
+constexpr double kApart = 1.5;
+constexpr double kSamplesAreWork = 0.5;  // of the ratio of samples, that the ratio of operations has at least
+constexpr double kSameWork = 0.2;        // by which the logarithms of two sides' operations differ at most
 constexpr double kLineOfChange = 0.3;  // of a change that a line must have to be named
 
 std::string PlaceText(const WorkPlace& place) {
@@ -249,6 +253,19 @@ Gate Decision::SlowerThan(double percent) const {
   return judged.finding == Speed::kSlower && excess_ns > *judged.noise_ns ? Gate::kFails : Gate::kPasses;
 }
 
+// By how much the shorter steps of one side, less its mean wait for processors, exceed the longer ones of the other; 0: they
+// are not far apart.
+double ApartNs(const MeasuredRun& slower, double factor, const MeasuredRun& faster, double faster_factor) {
+  if (!slower.load.is_known || std::min(slower.steps.count(), faster.steps.count()) < kLeastApart) return 0;
+  const auto lower = static_cast<double>(QuartilesOf(slower.steps.Durations()).lower);
+  const double least_ns = factor * (lower - slower.load.waiting_ns);
+  const double most_ns = faster_factor * static_cast<double>(QuartilesOf(faster.steps.Durations()).upper);
+  return least_ns > kApart * most_ns ? least_ns - most_ns : 0;
+}
+
+// Whether two ratios are the same but for a part of `whole`, as logarithms.
+bool AreNear(double a, double b, double whole) { return std::abs(std::log(a / b)) < whole; }
+
 Decision Decide(const BaseSide<const MeasuredRun*>& base, const NewSide<const MeasuredRun*>& new_side, const Pace& pace,
                 bool is_same_work) {
   const MeasuredRun &before = **base, &after = **new_side;
@@ -258,11 +275,20 @@ Decision Decide(const BaseSide<const MeasuredRun*>& base, const NewSide<const Me
   if (is_same_work) decision.pace = pace;
   double base_factor = 1, factor = 1;
   if (before.steps.count() == 0) decision.per = Per::kRun;
+  const bool knows_work = before.flops > 0 && after.flops > 0;
+  const auto times = static_cast<double>(after.steps.count()) / static_cast<double>(before.steps.count());
   if (decision.per == Per::kStep && before.steps.batch != after.steps.batch && before.steps.batch > 0 &&
       after.steps.batch > 0 && base_samples > 0 && samples > 0 && base_samples != samples) {
-    decision.per = Per::kSample;
-    base_factor = 1 / base_samples;
-    factor = 1 / samples;
+    // What one side takes for samples may be rows of them, or time steps.
+    const bool is_of_work = !knows_work || !AreNear(after.flops, before.flops,
+                                                    kSamplesAreWork * std::abs(std::log(samples / base_samples)));
+    decision.per = is_of_work ? Per::kSample : Per::kStep;
+    base_factor = is_of_work ? 1 / base_samples : 1;
+    factor = is_of_work ? 1 / samples : 1;
+  } else if (decision.per == Per::kStep && knows_work && !AreNear(times, 1, std::log(2)) &&
+             AreNear(times * after.flops, before.flops, kSameWork)) {
+    decision.per = Per::kWork;
+    factor = times;
   }
   decision.low = ChangeOf(before.low_samples, after.low_samples, base_factor, factor);
   Judge(decision.pace, kPaceOfStep, 1, decision.low);
@@ -305,8 +331,17 @@ Decision Decide(const BaseSide<const MeasuredRun*>& base, const NewSide<const Me
     decision.doubt = Doubt::kNone;
     decision.time.finding = decision.cpu.finding;
   }
+  if (decision.time.finding == Speed::kNoise) {
+    const double apart_ns =
+        is_slower ? ApartNs(after, factor, before, base_factor) : ApartNs(before, base_factor, after, factor);
+    if (apart_ns > 0) {
+      decision.doubt = Doubt::kNone;
+      decision.time.finding = is_slower ? Speed::kSlower : Speed::kFaster;
+      decision.time.noise_ns = std::max(std::abs(decision.time.change_ns()) - apart_ns, 0.0);
+    }
+  }
   decision.whole = decision.time;
-  if (decision.per == Per::kSample) {
+  if (decision.per == Per::kSample || decision.per == Per::kWork) {
     decision.whole = ChangeOf(before.samples, after.samples, 1, 1);
     Judge(decision.pace, kPaceOfStep, 1, decision.whole);
   }

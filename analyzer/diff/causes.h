@@ -30,7 +30,8 @@ namespace dlhook::analyzer::inline diff {
 // Whether a run is slower or faster than another: the one decision behind the sentence, the verdict, the notes and the
 // exit code.
 
-enum class Per : uint8_t { kRun, kStep, kSample };  // kSample: if batch sizes differ
+// kSample: if batch sizes differ; kWork: if one side's steps hold several of the other's, with as much work in all.
+enum class Per : uint8_t { kRun, kStep, kSample, kWork };
 
 // Why a change of the mean beyond its noise bound may still not be real.
 enum class Doubt : uint8_t {

@@ -102,6 +102,10 @@ absl::StatusOr<Side> MeasureSide(const Runs& runs, const StepChoice& steps, GpuT
     one->preparing = WhoPrepares(*run.model, *run.options.analysis, one->steps, work.back().preparer());
     one->between_calls = LooksBetweenCalls(*run.model, *run.options.analysis, one->steps);
     const StepFacts facts(*run.model, run.options);
+    for (const WorkItem& item : facts.items()) {
+      if (item.IsCall() && facts.steps().kind == one->steps.kind && one->steps.count() > 0)
+        one->flops += item.calls * static_cast<double>(item.op->flops.value_or(0));
+    }
     one->around = TimeAroundSteps(facts);
     for (const GapLines& lines : GapLinesOf(facts)) one->between_lines[lines.text] += lines.ns;
     measured.push_back(*std::move(one));

@@ -53,6 +53,7 @@ struct MeasuredRun {
   std::string failure;                    // of the first that failed: "ended with code 1"
   ComparedSteps steps;                    // if empty, times cover the whole run
   double time_ns = 0;                     // mean per step, or the run
+  double flops = 0;                       // of libraries' calls in a mean step; 0: none is known
   Samples samples;                        // the same in each block of each run
   Samples low_samples;                    // in each block the lower quartile of its steps
   MachineLoad load;

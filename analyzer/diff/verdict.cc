@@ -18,6 +18,7 @@ constexpr double kWorthNaming = 0.05;             // part of the change
 constexpr double kPaceWorthNoting = 0.05;         // difference from 1
 constexpr double kAroundWorthNaming = 0.2;        // change of a time outside of the steps: part of the shorter run …
 constexpr double kAroundLonger = 3;               // … and how many times the other side's: imports vary
+constexpr double kLongerTell = 2;                 // factor by which much longer steps change what is compared
 constexpr double kInterruptedWorthNoting = 0.01;  // part of the time
 
 std::string PercentText(double part, double whole) {
@@ -31,13 +32,33 @@ std::string Unit(const VerdictInput& input) { return HasSteps(input) ? StepWord(
 
 std::string PerText(const VerdictInput& input) {
   if (input.decision->per == Per::kSample) return " per sample";
+  if (input.decision->per == Per::kWork) return " for the same work";
   return HasSteps(input) ? absl::StrCat(" per ", Unit(input)) : "";
 }
 
-// The time of a step, if samples are compared.
+// "much longer ones and validation".
+std::string IncludedText(const VerdictInput& input) {
+  const ComparedSteps &base = input.base_run->steps, &after = input.new_run->steps;
+  std::vector<std::string> included;
+  if (base.interrupted + after.interrupted > 0) included.emplace_back("much longer ones");
+  if (base.validations + after.validations > 0) included.emplace_back("validation");
+  return absl::StrJoin(included, " and ");
+}
+
+bool AreStepsCompared(const VerdictInput& input) { return input.decision->per < Per::kSample; }
+
+// The time of a step, if something else is compared.
 std::string StepText(const VerdictInput& input) {
   const TimeChange& step = input.decision->whole;
-  if (input.decision->per != Per::kSample) return "";
+  const TimeChange &longer = input.decision->with_longer, &time = input.decision->time;
+  if (AreStepsCompared(input)) {
+    // Where these change the answer and no finding says what they are.
+    const bool is_told = longer.base_ns == 0 || longer.IsBeyondNoise();
+    const double factor = is_told ? 1 : longer.new_ns / longer.base_ns * time.base_ns / time.new_ns;
+    if (std::abs(std::log(factor)) < std::log(kLongerTell)) return "";
+    return absl::StrCat("; ", IncludedText(input), " included ", HumanTime(longer.base_ns), " -> ",
+                        HumanTime(longer.new_ns));
+  }
   return absl::StrCat("; ", HumanTime(step.base_ns), " -> ", HumanTime(step.new_ns), " per ", Unit(input));
 }
 
@@ -80,6 +101,10 @@ std::string OwnCause(const VerdictInput& input) {
 std::string Why(const VerdictInput& input) {
   if (input.decision->per == Per::kSample)
     return absl::StrCat(": batch ", input.base_run->steps.batch, " -> ", input.new_run->steps.batch);
+  if (input.decision->per == Per::kWork) {
+    return absl::StrCat(": ", input.base_run->steps.count(), " ", Unit(input), "s of BASE compute as much as ",
+                        input.new_run->steps.count(), " of NEW");
+  }
   std::vector<std::string> clauses;
   if (std::string own = OwnCause(input); !own.empty()) clauses.push_back(std::move(own));
   double explained_ns = 0;
@@ -140,7 +165,7 @@ std::string SlowerText(const VerdictInput& input) {
 // Changes within a step that did not change as a whole.
 std::vector<std::string> ChangesWithin(const VerdictInput& input) {
   std::vector<std::string> changes;
-  if (input.decision->per == Per::kSample) return changes;
+  if (!AreStepsCompared(input)) return changes;
   for (const Contribution& contribution : input.contributions) {
     const bool is_much = std::abs(contribution.time.change_ns()) >= kWorthNaming * input.decision->whole.base_ns;
     if (is_much && contribution.time.IsBeyondNoise() && changes.size() < kMostNamed)
@@ -283,15 +308,6 @@ std::string FailureText(const VerdictInput& input) {
   return clause("BASE", base, "NEW", other) + clause("NEW", other, "BASE", base);
 }
 
-// "much longer ones and validation".
-std::string IncludedText(const VerdictInput& input) {
-  const ComparedSteps &base = input.base_run->steps, &after = input.new_run->steps;
-  std::vector<std::string> included;
-  if (base.interrupted + after.interrupted > 0) included.emplace_back("much longer ones");
-  if (base.validations + after.validations > 0) included.emplace_back("validation");
-  return absl::StrJoin(included, " and ");
-}
-
 // "NEW is 210 % slower per training step, much longer ones and validation included (2.04 ms -> 6.32 ms): NEW has longer-steps:
 // …"; "" if they don't tell the sides apart.
 std::string LongerText(const VerdictInput& input) {
@@ -306,7 +322,8 @@ std::string LongerText(const VerdictInput& input) {
 
 std::string DecisionText(const VerdictInput& input) {
   const Decision& decision = *input.decision;
-  const std::string differences = DifferencesText(input.differences);
+  // Counts of a step differ where steps do.
+  const std::string differences = decision.per == Per::kWork ? "" : DifferencesText(input.differences);
   const bool is_same_program = differences.empty();
   const std::string first = is_same_program ? "" : absl::StrCat("NEW differs: ", OwnClause(input), differences, ". ");
   if (decision.time.finding == Speed::kEqual) {
@@ -382,7 +399,7 @@ Table VerdictTable(const VerdictInput& input) {
   Table table = NewTable("verdict", VerdictSentence(input), columns);
   const Decision& decision = *input.decision;
   if (decision.time.finding != Speed::kEqual) {
-    if (decision.per == Per::kSample) AddRow(columns, {"sample", "", decision.time, Match::kSame, {}}, &table);
+    if (!AreStepsCompared(input)) AddRow(columns, {decision.per == Per::kSample ? "sample" : "same work", "", decision.time, Match::kSame, {}}, &table);
     AddRow(columns, {Unit(input), "", decision.whole, Match::kSame, {}}, &table);
     for (const Contribution& contribution : input.contributions) {
       if (contribution.time.IsBeyondNoise()) AddRow(columns, contribution, &table);

@@ -11,9 +11,11 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/analysis/sample_places.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/scope_looks.h"
+#include "analyzer/table/table_ops.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -22,6 +24,7 @@ namespace {
 constexpr double kDebugSwitchPercent = 3;
 constexpr double kLeastChecks = 3;     // of gradients, in a step
 constexpr double kLeastEagerOps = 20;  // in a step
+constexpr double kChecksPercent = 5;
 constexpr int64_t kBetweenChecksNs = 100'000;
 constexpr absl::string_view kKerasTrainer = "keras/src/backend/tensorflow/trainer.py";
 constexpr std::array<absl::string_view, 4> kKerasSteps = {".train_step", ".test_step", ".predict_step",
@@ -107,7 +110,7 @@ std::vector<Finding> FindDistributionChecks(const StepFacts& facts) {
         times += model.names[scopes.look[scope].name] == "aten::_is_all_true" ? 1 / facts.count() : 0;
         by_stack[stack] += own_ns;
       });
-  if (!facts.IsAtLeast(ns, kDebugSwitchPercent)) return {};
+  if (!facts.IsAtLeast(ns, kChecksPercent)) return {};
   const StackIndex most =
       absl::c_max_element(by_stack, [](const auto& a, const auto& b) { return a.second < b.second; })->first;
   Finding finding;
@@ -205,6 +208,23 @@ std::vector<Finding> FindDebugSwitch(const StepFacts& facts) {
         absl::StrCat("Python runs the program under ", tool, ", which is called at each of its calls or lines"),
         "Run it without, except to look for errors: dlhook needs none of it."));
     findings.back().evidence = "the outermost frames of Python's stacks";
+  }
+  // Python's profiler that the program itself switches on is in no stack: samples meet it.
+  double profiler_ns = 0;
+  for (const auto& [kind, samples] : facts.SamplesByKind()) {
+    for (const auto& [place, sum] : samples) {
+      const auto& places = facts.options().analysis->Derived<SamplePlaces>(facts.model());
+      if (absl::StartsWith(places.name(place), "_lsprof")) profiler_ns += static_cast<double>(sum.cpu_ns);
+    }
+  }
+  if (facts.IsAtLeast(profiler_ns / facts.count(), kDebugSwitchPercent)) {
+    findings.push_back(DebugFinding(facts, "cProfile",
+                                    absl::StrCat("Python's profiler (cProfile) is on in the steps, and is called at "
+                                                 "each call and return: its own code alone computes for ",
+                                                 HumanTime(profiler_ns / facts.count())),
+                                    "Profile some steps only (Profile.disable()), or none (Lightning: no "
+                                    "profiler=\"advanced\"): dlhook needs none of it."));
+    findings.back().evidence = "samples in _lsprof";
   }
   const bool has_collectives =
       absl::c_any_of(facts.counted().ops, [](const auto& op) { return absl::StartsWith(op.first, "c10d::"); });

@@ -3,6 +3,7 @@
 //   attention by parts     a product, elementwise operations, softmax, a product; or scaled_dot_product_attention that falls back
 //                          to these (dropout on the CPU)
 //   reduced gradients      ranks reduce them in each of several backward passes before an update
+//   small collectives      of Gloo, with waits for other ranks: many of few bytes, of pickled objects, of buffers
 //   norms by parts         a module for layer or RMS normalization, on a GPU, of three kernels or more; on the CPU a module of such
 //                          a name that takes means, and deviations or roots, by operations of its own
 //   dense gradients        an embedding's gradient is as large as its table, however few rows a batch reads
@@ -14,12 +15,15 @@
 // The gain is at most the time of these operations, on a GPU that of their kernels: how much the other form takes is not
 // known. The last five and the gradients are judged on the CPU only.
 
+#include <cmath>
+
 #include "absl/strings/str_format.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/gpu_rules.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/gemm_shape.h"
+#include "analyzer/model/scope_looks.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -35,6 +39,10 @@ constexpr size_t kFewestParts = 3;      // different kernels of a norm that is n
 using Names = std::vector<absl::string_view>;
 
 bool IsAmong(const std::string& name, const Names& names) { return absl::c_linear_search(names, name); }
+
+bool IsCollectiveOp(const std::string& op) {
+  return IsAmong(op, {"allreduce_", "broadcast_", "allgather_", "_allgather_base_", "_reduce_scatter_base_"});
+}
 
 // Operations of one form.
 struct Form {
@@ -309,6 +317,91 @@ std::vector<Finding> ReducedGradients(const StepFacts& facts) {
   return {finding};
 }
 
+struct Collective {
+  const char* op;  // objects: a function of torch.distributed, whose collectives' stacks have it
+  bool of_objects = false;
+  double least = 0.5;     // of a step
+  double most_ns = 2e6;   // each, on average: longer ones have much to send
+  const char* wrapper = "";  // of the network
+  const char* does;
+  const char* advice;
+};
+
+const std::vector<Collective>& Collectives() {
+  static const auto& kCollectives = *new std::vector<Collective>{
+      {.op = "_object",
+       .of_objects = true,
+       .most_ns = INFINITY,
+       .does = "Python objects are pickled and sent to other ranks",
+       .advice = "A tensor in place of a list (all_gather_into_tensor, all_reduce of a sum), and not in each step."},
+      {.op = "c10d::broadcast_",
+       .most_ns = INFINITY,
+       .wrapper = "DistributedDataParallel",
+       .does = "DistributedDataParallel sends the buffers of rank 0 to all in each forward pass",
+       .advice = "DistributedDataParallel(..., broadcast_buffers=False) if they are equal anyway (masks, positions), or "
+                 "each rank may keep its own (statistics of batches)."},
+      {.op = "c10d::allreduce_",
+       .least = 8,
+       .wrapper = "DistributedDataParallel",
+       .does = "DistributedDataParallel reduces gradients in many small pieces",
+       .advice = "DistributedDataParallel(..., bucket_cap_mb=25), its default, or more: fewer and larger buckets."},
+      {.op = "c10d::_allgather_base_",
+       .least = 16,
+       .does = "Sharded parameters are gathered in many small pieces",
+       .advice = "FSDP: shard whole blocks (fully_shard(block), auto_wrap_policy), not each small layer."},
+  };
+  return kCollectives;
+}
+
+// What takes part in collective operations of Gloo, with waits for other ranks.
+std::vector<Finding> SmallCollectives(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const ScopeColumns& scopes = model.scopes;
+  double all = 0;
+  for (const auto& [name, count] : facts.counted().ops) all += absl::StartsWith(name, "c10d::") ? count : 0;
+  const double ns = facts.Sum([](const WorkItem& item) {
+    return IsCommunication(item) || (item.scope != nullptr && IsCollectiveOp(item.scope->op));
+  });
+  if (all == 0 || !facts.IsAtLeast(ns, kFormPercent)) return {};
+  std::vector<Finding> findings;
+  for (const Collective& collective : Collectives()) {
+    if (*collective.wrapper != 0 && !Wraps(model, collective.wrapper)) continue;
+    std::vector<bool> counts;  // by stack
+    for (const PythonStack& stack : model.python_stacks) {
+      counts.push_back(!collective.of_objects || absl::c_any_of(stack.frames, [&](const PythonFrame& frame) {
+        return absl::EndsWith(model.names[frame.file], "torch/distributed/distributed_c10d.py") &&
+               absl::StrContains(model.names[frame.function], collective.op);
+      }));
+    }
+    double times = 0;
+    ScopeIndex last = kNone;
+    ForEachScopeThat(
+        scopes,
+        [&](const ScopeLook& look) {
+          const std::string& name = model.names[look.name];
+          if (!collective.of_objects) return name == collective.op;
+          return absl::StartsWith(name, "c10d::") && look.stack != kNone && counts[look.stack];
+        },
+        [&](ScopeIndex scope) {
+          const ProcessIndex process = model.threads[scopes.thread[scope]].process;
+          if (facts.StepAt(process, scopes.start_ns[scope]) == kNone) return;
+          times += 1 / facts.count();
+          if (last == kNone || scopes.look[scope].stack != kNone) last = scope;
+        });
+    const double own_ns = ns * std::min(times / all, 1.0);
+    if (times < collective.least || own_ns / times > collective.most_ns || !facts.IsAtLeast(own_ns, kFormPercent))
+      continue;
+    const double kept = collective.least >= 2 ? 1 / times : 0;  // one is needed
+    findings.push_back(OfForm(facts, own_ns * (1 - kept), last,
+                              absl::StrFormat("%s, %.2g times a %s. Their part of the time of all collective operations, "
+                                              "with waits for other ranks",
+                                              collective.does, times, facts.StepNoun()),
+                              collective.advice));
+    findings.back().evidence = "table ops: c10d::…; table work: [communication], divided by the number of these";
+  }
+  return findings;
+}
+
 // Modules of lists that run the same operations one after the other, in the forward pass.
 class EqualModules {
  public:
@@ -433,7 +526,9 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
     return findings;
   }
   for (const Finding& norm : NormsByOperations(facts)) findings.push_back(norm);
-  for (Finding& reduced : ReducedGradients(facts)) findings.push_back(std::move(reduced));
+  std::vector<Finding> reduced = ReducedGradients(facts);
+  if (reduced.empty()) reduced = SmallCollectives(facts);
+  for (Finding& finding : reduced) findings.push_back(std::move(finding));
   const double update_ns =
       facts.Sum([](const WorkItem& item) { return item.doing.direction == LayerDirection::kUpdate; });
   if (facts.IsAtLeast(per_step(forms.dense), kFormPercent)) {

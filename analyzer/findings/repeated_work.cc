@@ -1,7 +1,8 @@
 // Rule repeated-work: a step computes again what has not changed since, or what nothing reads.
 //
 // Parametrized weights (torch.nn.utils.parametrize, weight_norm) are computed from parameters each time they are asked for: in
-// a recurrent network once for each time step. Parameters do not change within a step, so that all but one is for nothing.
+// a recurrent network once for each time step. Parameters do not change within a step, so that all but one is for nothing; in
+// inference all are.
 //
 // A model that generates and keeps no key/value cache computes all tokens before the new one again in each pass: the rows of the
 // products with its weights grow by the same small number from pass to pass. With a cache they stay.
@@ -71,30 +72,34 @@ std::vector<Finding> FindParametrizations(const StepFacts& facts) {
         absl::c_max_element(times.operations, [](const auto& a, const auto& b) { return a.second < b.second; });
     times.times = most == times.operations.end() ? 0 : most->first;
   }
+  // In inference parameters do not change from step to step.
+  const bool is_inference = facts.steps().kind == StepKind::kInference;
+  const double least = is_inference ? 1 - 1e-9 : kLeastTimes;
   double ns = 0, gain_ns = 0, most = 0;
   for (const auto& [layer, times] : by_layer) {
-    if (times.times < kLeastTimes) continue;
+    if (times.times < least) continue;
     ns += times.ns;
-    gain_ns += times.ns * (1 - 1 / times.times);
+    gain_ns += times.ns * (is_inference ? 1 : 1 - 1 / times.times);
     most = std::max(most, times.times);
   }
   if (!facts.IsAtLeast(gain_ns, kRepeatedPercent)) return {};
   const auto is_in = [&](const WorkItem& item) {
-    return IsOfParametrization(item) && by_layer[item.group->label].times >= kLeastTimes;
+    return IsOfParametrization(item) && by_layer[item.group->label].times >= least;
   };
   Finding finding;
   finding.where = facts.LayersOf(is_in);
   finding.line = facts.LineOfLongest(is_in);
   finding.sentence =
-      absl::StrFormat("A parametrized weight is computed %.0f times in a %s, each time from the same parameters: %s.",
-                      most, facts.StepNoun(), facts.PartOfStep(ns));
+      absl::StrFormat("A parametrized weight is computed %.0f %s in a %s, each time from the same parameters: %s.", most,
+                      most < 1.5 ? "time" : "times", facts.StepNoun(), facts.PartOfStep(ns));
   finding.gain_ns = gain_ns;
   finding.Estimate(GainBasis::kComputed);
   finding.evidence = "table work, the layers of parametrizations; the gain: all but one time";
   finding.advice =
-      "Compute it once in a step: run the forward pass in `with torch.nn.utils.parametrize.cached():`, or read the "
-      "weight "
-      "into a variable before the loop.";
+      is_inference ? "Compute it once, before the first request: torch.nn.utils.parametrize.remove_parametrizations("
+                     "module, \"weight\"), remove_weight_norm, remove_spectral_norm."
+                   : "Compute it once in a step: run the forward pass in `with torch.nn.utils.parametrize.cached():`, or read "
+                     "the weight into a variable before the loop.";
   return {finding};
 }
 
