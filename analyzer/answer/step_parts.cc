@@ -4,6 +4,7 @@
 
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/calls/op_labels.h"
+#include "analyzer/findings/rules.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/time/thread_states.h"
@@ -20,6 +21,7 @@ constexpr size_t kRoomForOps = 36;         // columns, for the names of those th
 constexpr char kOtherOps[] = "other ops";
 constexpr char kNotKnown[] = "nothing that dlhook sees";
 constexpr char kBetweenCalls[] = "Python or native code";  // which, only samples tell
+constexpr char kCommunication[] = "communication";
 constexpr char kInput[] = "waiting for input";
 constexpr char kNoProcessor[] = "waiting for a processor";
 constexpr double kLeastBlockedPercent = 1;  // of the step, for certain; less is not worth a part
@@ -30,7 +32,7 @@ std::string NameOfCall(const Op& op) {
   if (IsKind(op, OpKind::kSearch) || op.is_trial) return "searching for algorithms";
   if (IsKind(op, OpKind::kKernel)) return "kernel launches";
   if (IsKind(op, {OpKind::kCopy, OpKind::kMemset})) return "memory copies";
-  if (IsKind(op, OpKind::kCollective)) return "communication";
+  if (IsKind(op, OpKind::kCollective)) return kCommunication;
   if (IsKind(op, OpKind::kCall)) return "other CUDA calls";
   if (IsKind(op, OpKind::kReorder)) return "memory format conversion (reorder)";
   if (IsKind(op, OpKind::kEltwise)) return "elementwise function (eltwise)";
@@ -50,6 +52,7 @@ StepPart PartOf(const WorkItem& item) {
     case ActivityKind::kScope:
       return {NameOfOp(item.scope->op), PartKind::kFramework};
     case ActivityKind::kNotSeen:
+      if (IsCommunication(item)) return {kCommunication, PartKind::kNotComputing};
       return {kBetweenCalls, PartKind::kBetweenCalls};
     case ActivityKind::kDataLoading:
       return {kInput, PartKind::kInput};
@@ -100,15 +103,19 @@ class Unseen {
     for (const auto& [kind, name, of] : {std::tuple(ActivityKind::kNotSeen, kBetweenCalls, PartKind::kBetweenCalls),
                                          {ActivityKind::kUnattributed, kNotKnown, PartKind::kNotSeen},
                                          {ActivityKind::kDataLoading, kInput, PartKind::kInput}}) {
-      const auto wall_ns = static_cast<int64_t>(
-          facts_.Sum([kind = kind](const WorkItem& item) { return item.doing.activity == kind; }) * facts_.count());
+      const auto sum_ns = [&, kind = kind](bool of_communication) {
+        return static_cast<int64_t>(facts_.count() * facts_.Sum([&](const WorkItem& item) {
+          return item.doing.activity == kind && IsCommunication(item) == of_communication;
+        }));
+      };
+      const int64_t wall_ns = sum_ns(false);
       const bool is_input = kind == ActivityKind::kDataLoading;
       const int64_t rest_ns = DivideBySamples(wall_ns, samples_[kind], kind);
       if (rest_ns >= 0) parts_.erase(name);
       if (is_input) {
         if (rest_ns >= 0) Add(name, of, rest_ns);
       } else {
-        DivideByLooks(wall_ns, looks_[kind], rest_ns, name, of);
+        DivideByLooks(wall_ns, sum_ns(true), looks_[kind], rest_ns, name, of);
       }
     }
     if (blocked_ns_ == 0) return;
@@ -134,10 +141,13 @@ class Unseen {
     return split.rest_ns;
   }
 
-  void DivideByLooks(int64_t wall_ns, const LookSums& looks, int64_t rest_ns, const char* name, PartKind kind) {
+  // `apart_ns`: beside `wall_ns`, of communication, in which a thread is mostly blocked.
+  void DivideByLooks(int64_t wall_ns, int64_t apart_ns, const LookSums& looks, int64_t rest_ns, const char* name,
+                     PartKind kind) {
     const bool is_sampled = rest_ns >= 0;
     int64_t left_ns = is_sampled ? rest_ns : wall_ns;
-    const int64_t blocked_ns = std::min(looks.BlockedOf(wall_ns).value_or(0), left_ns);
+    const int64_t blocked_ns =
+        std::clamp<int64_t>(looks.BlockedOf(wall_ns + apart_ns).value_or(0) - apart_ns, 0, left_ns);
     const LookRange range = blocked_ns > 0 ? looks.BlockedRangeOf(wall_ns) : LookRange{};
     if (facts_.IsAtLeast(static_cast<double>(range.least_ns) / facts_.count(), kLeastBlockedPercent)) {
       blocked_ns_ += blocked_ns;

@@ -101,6 +101,7 @@ class StackReader {
     PythonPlace place;
     Outer outer;
     for (const PythonFrame& frame : stack.frames) {
+      if (IsWorkerLoop(frame)) break;  // what is around it was the parent's when it forked
       const bool is_started = !started.empty() && PackageOf(model_.names[frame.file]) == started;
       const Owner owner = is_started ? Owner::kUser : owners_[frame.file];
       if (owner == Owner::kAutograd && IsBackwardCall(model_.names[frame.function])) {
@@ -129,6 +130,11 @@ class StackReader {
     const PythonFrame* before = nullptr;  // called by the last one
     bool is_decided = false;              // whether an optimizer was met
   };
+
+  bool IsWorkerLoop(const PythonFrame& frame) const {
+    return model_.names[frame.function] == "_worker_loop" &&
+           absl::EndsWith(model_.names[frame.file], "torch/utils/data/_utils/worker.py");
+  }
 
   // A step that is not PyTorch's own is an optimizer, too. What it calls is a closure if gradients or modules' passes
   // are computed there.

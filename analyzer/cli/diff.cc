@@ -160,7 +160,7 @@ class OpenedSide {
     if (!run.ok()) return run.status();
     runs_.push_back(*std::move(run));
     analyses_.emplace_back(&runs_.back().model, options);
-    analyzed_.push_back({&runs_.back().model, analyses_.back().options()});
+    analyzed_.push_back({&runs_.back().model, analyses_.back().options(), runs_.back().failure});
     return absl::OkStatus();
   }
 

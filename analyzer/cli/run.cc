@@ -214,7 +214,7 @@ int RunRun(const Args& args) {
   if (*local != nullptr) recorded = Move(collector, local->get());
   const std::string end = FailureOf(wait_status);
   PrintSummary(collector, recorded, !place->file->IsLast(), end, words.front());
-  if (!HasTraces(collector, recorded)) place->file->TellOfNoCalls(words.front(), end);
+  if (!end.empty() || !HasTraces(collector, recorded)) place->file->TellOfEnd(words.front(), end);
   return EndAs(wait_status);
 }
 

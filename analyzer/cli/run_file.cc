@@ -139,7 +139,7 @@ void RunFile::RemoveIfLast() {
   if (IsAbandoned(fd_) && StillLiesIn(*folder_, fd_)) unlinkat(folder_->fd(), kName, 0);
 }
 
-void RunFile::TellOfNoCalls(const std::string& program, const std::string& failure) {
+void RunFile::TellOfEnd(const std::string& program, const std::string& failure) {
   const std::string lines = absl::StrCat(OwnKey(), "\n", program, "\n", failure, "\n");
   if (pwrite(fd_, lines.data(), lines.size(), 0) < 0) return;  // the launcher has reported it as well
 }

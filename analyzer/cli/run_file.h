@@ -22,9 +22,9 @@ class RunFile {
   bool IsLast();
   // The program could not be started: leaves the folder empty for others, unless another launcher works here.
   void RemoveIfLast();
-  // The program made no recorded call; readers of the run report it (FindRun). Contains no words of its command line,
-  // which may be secret. `failure`: see FailureOf.
-  void TellOfNoCalls(const std::string& program, const std::string& failure);
+  // The program failed, or made no recorded call; readers of the run report it (FindRun). Contains no words of its command
+  // line, which may be secret. `failure`: see FailureOf.
+  void TellOfEnd(const std::string& program, const std::string& failure);
 
  private:
   RunFile(std::shared_ptr<const RunFolder> folder, int fd) : folder_(std::move(folder)), fd_(fd) {}

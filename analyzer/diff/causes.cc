@@ -12,6 +12,8 @@ namespace dlhook::analyzer::inline diff {
 namespace {
 
 constexpr size_t kMostPlaces = 2;
+constexpr int64_t kLeastApart = 20;  // steps of a side
+constexpr double kApart = 1.5;
 constexpr double kLineOfChange = 0.3;  // of a change that a line must have to be named
 
 std::string PlaceText(const WorkPlace& place) {
@@ -256,6 +258,16 @@ bool GrowsWithBatch(double work_ratio, double batch_ratio) {
   return work_ratio == 0 || std::abs(std::log(work_ratio / batch_ratio)) < std::abs(std::log(work_ratio));
 }
 
+// By how much the shorter steps of one side, less its mean wait for processors, exceed the longer ones of the other; 0: they
+// are not far apart.
+double ApartNs(const MeasuredRun& slower, double factor, const MeasuredRun& faster, double faster_factor) {
+  if (!slower.load.is_known || std::min(slower.steps.count(), faster.steps.count()) < kLeastApart) return 0;
+  const auto lower = static_cast<double>(QuartilesOf(slower.steps.Durations()).lower);
+  const double least_ns = factor * (lower - slower.load.waiting_ns);
+  const double most_ns = faster_factor * static_cast<double>(QuartilesOf(faster.steps.Durations()).upper);
+  return least_ns > kApart * most_ns ? least_ns - most_ns : 0;
+}
+
 }  // namespace
 
 Decision Decide(const BaseSide<const MeasuredRun*>& base, const NewSide<const MeasuredRun*>& new_side, const Pace& pace,
@@ -299,20 +311,31 @@ Decision Decide(const BaseSide<const MeasuredRun*>& base, const NewSide<const Me
     if (!knows_both && faster.WaitedMuch()) decision.doubt = Doubt::kWaiting;
   }
   const bool is_slower = decision.time.change_ns() > 0;
-  if (is_same_work && decision.low.finding != decision.time.finding &&
+  // On an idle machine it is the program whose steps differ: workers that deliver together.
+  const bool may_be_others = !knows_both || before.WaitedMuch() || after.WaitedMuch();
+  if (is_same_work && may_be_others && decision.low.finding != decision.time.finding &&
       !(is_slower ? AreMostSteps(after, factor, before, base_factor)
                   : AreMostSteps(before, base_factor, after, factor)))
     decision.doubt = Doubt::kOnlySomeSteps;
   if (!decision.time.IsBeyondNoise()) decision.doubt = Doubt::kNone;
   if (decision.doubt != Doubt::kNone) decision.time.finding = Speed::kNoise;
-  // Where others disturb the times, the processor time that the program needs decides, if it is what changed.
+  // Where others disturb the times, the processor time that the program needs decides, if it is what changed, or all that did.
   const double cpu_change_ns = decision.cpu.change_ns();
   if ((before.WaitedMuch() || after.WaitedMuch()) && decision.cpu.IsBeyondNoise() &&
-      (cpu_change_ns * decision.time.change_ns() > 0 || !decision.time.IsBeyondNoise()) &&
-      (decision.time.finding == Speed::kNoise || std::abs(cpu_change_ns) >= std::abs(own_change_ns) / 2)) {
+      (decision.time.finding == Speed::kNoise ||
+       (cpu_change_ns * decision.time.change_ns() > 0 && std::abs(cpu_change_ns) >= std::abs(own_change_ns) / 2))) {
     decision.is_by_cpu = true;
     decision.doubt = Doubt::kNone;
     decision.time.finding = decision.cpu.finding;
+  }
+  if (decision.time.finding == Speed::kNoise) {
+    const double apart_ns =
+        is_slower ? ApartNs(after, factor, before, base_factor) : ApartNs(before, base_factor, after, factor);
+    if (apart_ns > 0) {
+      decision.doubt = Doubt::kNone;
+      decision.time.finding = is_slower ? Speed::kSlower : Speed::kFaster;
+      decision.time.noise_ns = std::max(std::abs(decision.time.change_ns()) - apart_ns, 0.0);
+    }
   }
   decision.whole = decision.time;
   if (decision.per == Per::kSample) {

@@ -128,6 +128,9 @@ absl::StatusOr<Side> MeasureSide(const Runs& runs, const StepChoice& steps, GpuT
     measured.push_back(*std::move(one));
   }
   side.run = MergeRuns(std::move(measured));
+  for (const AnalyzedRun& run : runs) {
+    if (side.run.failure.empty()) side.run.failure = run.failure;
+  }
   side.input.work = MergeWork(work);
   return side;
 }

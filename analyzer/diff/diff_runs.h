@@ -50,6 +50,7 @@ Table VerdictTable(const VerdictInput& input);
 struct AnalyzedRun {
   const TraceModel* model = nullptr;
   TableOptions options;
+  std::string failure = "";  // "ended with code 1"
 };
 
 struct RunsDiff {

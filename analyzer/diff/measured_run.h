@@ -50,6 +50,7 @@ struct MeasuredTable {
 // Or the runs of a side as one (MergeRuns).
 struct MeasuredRun {
   std::vector<std::string> names = {""};  // of the runs
+  std::string failure;                    // of the first that failed: "ended with code 1"
   ComparedSteps steps;                    // if empty, times cover the whole run
   double time_ns = 0;                     // mean per step, or the run
   Samples samples;                        // the same in each block of each run

@@ -18,6 +18,7 @@ constexpr double kWorthNaming = 0.05;             // part of the change
 constexpr double kPaceWorthNoting = 0.05;         // difference from 1
 constexpr double kAroundWorthNaming = 0.2;        // change of a time outside of the steps: part of the shorter run …
 constexpr double kAroundLonger = 3;               // … and how many times the other side's: imports vary
+constexpr double kLongerTell = 2;                 // factor by which much longer steps change what is compared
 constexpr double kInterruptedWorthNoting = 0.01;  // part of the time
 constexpr double kMuchLonger = 1.3;               // a median, of the other side's
 
@@ -35,14 +36,33 @@ std::string PerText(const VerdictInput& input) {
   return HasSteps(input) ? absl::StrCat(" per ", Unit(input)) : "";
 }
 
-// The time of a step, if samples are compared.
+// "much longer ones and validation".
+std::string IncludedText(const VerdictInput& input) {
+  const ComparedSteps &base = input.base_run->steps, &after = input.new_run->steps;
+  std::vector<std::string> included;
+  if (base.interrupted + after.interrupted > 0) included.emplace_back("much longer ones");
+  if (base.validations + after.validations > 0) included.emplace_back("validation");
+  return absl::StrJoin(included, " and ");
+}
+
+bool AreStepsCompared(const VerdictInput& input) { return input.decision->per < Per::kSample; }
+
+// The time of a step, if something else is compared.
 std::string StepText(const VerdictInput& input) {
   const TimeChange& step = input.decision->whole;
   const double parts = input.decision->parts;
   if (parts != 1)
     return absl::StrFormat("; one of %s does as much as %.3g of %s", parts > 1 ? "BASE" : "NEW",
                            parts > 1 ? parts : 1 / parts, parts > 1 ? "NEW's" : "BASE's");
-  if (input.decision->per != Per::kSample) return "";
+  const TimeChange &longer = input.decision->with_longer, &time = input.decision->time;
+  if (AreStepsCompared(input)) {
+    // Where these change the answer and no finding says what they are.
+    const bool is_told = longer.base_ns == 0 || longer.IsBeyondNoise() || input.decision->are_longer_most;
+    const double factor = is_told ? 1 : longer.new_ns / longer.base_ns * time.base_ns / time.new_ns;
+    if (std::abs(std::log(factor)) < std::log(kLongerTell)) return "";
+    return absl::StrCat("; ", IncludedText(input), " included ", HumanTime(longer.base_ns), " -> ",
+                        HumanTime(longer.new_ns));
+  }
   return absl::StrCat("; ", HumanTime(step.base_ns), " -> ", HumanTime(step.new_ns), " per ", Unit(input));
 }
 
@@ -145,7 +165,7 @@ std::string SlowerText(const VerdictInput& input) {
 // Changes within a step that did not change as a whole.
 std::vector<std::string> ChangesWithin(const VerdictInput& input) {
   std::vector<std::string> changes;
-  if (input.decision->per == Per::kSample) return changes;
+  if (!AreStepsCompared(input)) return changes;
   for (const Contribution& contribution : input.contributions) {
     const bool is_much = std::abs(contribution.time.change_ns()) >= kWorthNaming * input.decision->whole.base_ns;
     if (is_much && contribution.time.IsBeyondNoise() && changes.size() < kMostNamed)
@@ -275,13 +295,16 @@ std::string BusyText(const VerdictInput& input) {
                       "): ");
 }
 
-// "much longer ones and validation".
-std::string IncludedText(const VerdictInput& input) {
-  const ComparedSteps &base = input.base_run->steps, &after = input.new_run->steps;
-  std::vector<std::string> included;
-  if (base.interrupted + after.interrupted > 0) included.emplace_back("much longer ones");
-  if (base.validations + after.validations > 0) included.emplace_back("validation");
-  return absl::StrJoin(included, " and ");
+// "NEW ended with code 1, behind 12 steady steps (BASE: 198): "; "" if the sides did not fail differently.
+std::string FailureText(const VerdictInput& input) {
+  const MeasuredRun &base = *input.base_run, &other = *input.new_run;
+  if (base.failure == other.failure) return "";
+  const auto clause = [](const char* name, const MeasuredRun& run, const char* other_name, const MeasuredRun& beside) {
+    if (run.failure.empty()) return std::string();
+    return absl::StrCat(name, " ", run.failure, ", behind ", run.steps.count(), " steady steps (", other_name, ": ",
+                        beside.steps.count(), "): ");
+  };
+  return clause("BASE", base, "NEW", other) + clause("NEW", other, "BASE", base);
 }
 
 // "NEW is 210 % slower per training step, much longer ones and validation included (2.04 ms -> 6.32 ms): NEW has longer-steps:
@@ -309,6 +332,7 @@ bool IsUndecided(const VerdictInput& input) {
 
 std::string DecisionText(const VerdictInput& input) {
   const Decision& decision = *input.decision;
+  // Counts of a step differ where steps do.
   const std::string differences = DifferencesText(input.differences);
   const bool is_same_program = differences.empty();
   const std::string first = is_same_program ? "" : absl::StrCat("NEW differs: ", OwnClause(input), differences, ". ");
@@ -378,7 +402,8 @@ const OwnFinding* ReasonOfLongerSteps(const std::vector<OwnFinding>& findings, b
 }
 
 std::string VerdictSentence(const VerdictInput& input) {
-  return absl::StrCat(NetworksText(input), BusyText(input), LongerText(input), DecisionText(input), AroundText(input));
+  return absl::StrCat(FailureText(input), NetworksText(input), BusyText(input), LongerText(input), DecisionText(input),
+                      AroundText(input));
 }
 
 Table VerdictTable(const VerdictInput& input) {
@@ -386,7 +411,7 @@ Table VerdictTable(const VerdictInput& input) {
   Table table = NewTable("verdict", VerdictSentence(input), columns);
   const Decision& decision = *input.decision;
   if (decision.time.finding != Speed::kEqual) {
-    if (decision.per == Per::kSample) AddRow(columns, {"sample", "", decision.time, Match::kSame, {}}, &table);
+    if (!AreStepsCompared(input)) AddRow(columns, {decision.per == Per::kSample ? "sample" : "same work", "", decision.time, Match::kSame, {}}, &table);
     AddRow(columns, {Unit(input), "", decision.whole, Match::kSame, {}}, &table);
     for (const Contribution& contribution : input.contributions) {
       if (contribution.time.IsBeyondNoise()) AddRow(columns, contribution, &table);

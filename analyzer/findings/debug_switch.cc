@@ -5,11 +5,17 @@
 // of a step from Python: of its compiled step only the graph is run. Profilers and debuggers of Python run the program: theirs are
 // the outermost frames. Others are variables of the environment.
 // The gain: at most all that is not in a library's call.
+//
+// torch.distributions checks the arguments of each distribution and each value, unless Python runs with -O: its operations are told
+// by the functions that call them, the gain is their time.
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/analysis/sample_places.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
+#include "analyzer/model/scope_looks.h"
+#include "analyzer/table/table_ops.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -18,6 +24,8 @@ namespace {
 constexpr double kDebugSwitchPercent = 3;
 constexpr double kLeastChecks = 3;     // of gradients, in a step
 constexpr double kLeastEagerOps = 20;  // in a step
+constexpr double kChecksPercent = 5;
+constexpr int64_t kBetweenChecksNs = 100'000;
 constexpr absl::string_view kKerasTrainer = "keras/src/backend/tensorflow/trainer.py";
 constexpr std::array<absl::string_view, 4> kKerasSteps = {".train_step", ".test_step", ".predict_step",
                                                           ".one_step_on_data"};
@@ -65,6 +73,57 @@ std::string PythonToolOf(const TraceModel& model) {
     }
   }
   return "";
+}
+
+// Of torch.distributions, checking arguments and values.
+bool IsCheck(const TraceModel& model, const PythonFrame& frame) {
+  const std::string& file = frame.file == kNone ? "" : model.names[frame.file];
+  if (absl::EndsWith(file, "torch/distributions/constraints.py")) return true;
+  const std::string& function = frame.function == kNone ? "" : model.names[frame.function];
+  return absl::EndsWith(file, "torch/distributions/distribution.py") &&
+         (absl::EndsWith(function, "__init__") || absl::EndsWith(function, "_validate_sample"));
+}
+
+std::vector<Finding> FindDistributionChecks(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const ScopeColumns& scopes = model.scopes;
+  std::vector<bool> checks;  // by stack
+  for (const PythonStack& stack : model.python_stacks) {
+    checks.push_back(absl::c_any_of(stack.frames, [&](const PythonFrame& frame) { return IsCheck(model, frame); }));
+  }
+  double ns = 0, times = 0;
+  std::map<StackIndex, double> by_stack;
+  int64_t last_end_ns = 0;  // of a check; 0: something else came last
+  ForEachScopeThat(
+      scopes, [&](const ScopeLook& look) { return look.kind == ScopeKind::kFrameworkOp; },
+      [&](ScopeIndex scope) {
+        const ScopeIndex parent = scopes.parent[scope];
+        if (parent != kNone && scopes.look[parent].kind == ScopeKind::kFrameworkOp) return;
+        const StackIndex stack = scopes.look[scope].stack;
+        const bool is_next = last_end_ns > 0 && scopes.start_ns[scope] - last_end_ns < kBetweenChecksNs;
+        const int64_t start_ns = is_next ? last_end_ns : scopes.start_ns[scope];  // Python between two is theirs
+        last_end_ns = stack != kNone && checks[stack] ? scopes.EndOf(scope) : 0;
+        const ProcessIndex process = model.threads[scopes.thread[scope]].process;
+        if (last_end_ns < start_ns || facts.StepAt(process, scopes.start_ns[scope]) == kNone) return;
+        const double own_ns = static_cast<double>(last_end_ns - start_ns) / facts.count();
+        ns += own_ns;
+        times += model.names[scopes.look[scope].name] == "aten::_is_all_true" ? 1 / facts.count() : 0;
+        by_stack[stack] += own_ns;
+      });
+  if (!facts.IsAtLeast(ns, kChecksPercent)) return {};
+  const StackIndex most =
+      absl::c_max_element(by_stack, [](const auto& a, const auto& b) { return a.second < b.second; })->first;
+  Finding finding;
+  finding.where = "torch.distributions";
+  finding.line = LineLabel(model, ReadPythonPlaces(model)[most]);
+  finding.gain_ns = std::min(ns, facts.step_ns());
+  finding.sentence = absl::StrFormat("torch.distributions checks arguments and values, %.0f times a %s: %s.",
+                                     std::max(times, 1.0), facts.StepNoun(), facts.PartOfStep(finding.gain_ns));
+  finding.evidence = "operations that constraints.py and distribution.py call";
+  finding.advice =
+      "validate_args=False where the distribution is made, or torch.distributions.Distribution."
+      "set_default_validate_args(False) once it works; make it once for all rows, not for each.";
+  return {finding};
 }
 
 bool IsOn(const std::string& value) {
@@ -150,6 +209,23 @@ std::vector<Finding> FindDebugSwitch(const StepFacts& facts) {
         "Run it without, except to look for errors: dlhook needs none of it."));
     findings.back().evidence = "the outermost frames of Python's stacks";
   }
+  // Python's profiler that the program itself switches on is in no stack: samples meet it.
+  double profiler_ns = 0;
+  for (const auto& [kind, samples] : facts.SamplesByKind()) {
+    for (const auto& [place, sum] : samples) {
+      const auto& places = facts.options().analysis->Derived<SamplePlaces>(facts.model());
+      if (absl::StartsWith(places.name(place), "_lsprof")) profiler_ns += static_cast<double>(sum.cpu_ns);
+    }
+  }
+  if (facts.IsAtLeast(profiler_ns / facts.count(), kDebugSwitchPercent)) {
+    findings.push_back(DebugFinding(facts, "cProfile",
+                                    absl::StrCat("Python's profiler (cProfile) is on in the steps, and is called at "
+                                                 "each call and return: its own code alone computes for ",
+                                                 HumanTime(profiler_ns / facts.count())),
+                                    "Profile some steps only (Profile.disable()), or none (Lightning: no "
+                                    "profiler=\"advanced\"): dlhook needs none of it."));
+    findings.back().evidence = "samples in _lsprof";
+  }
   const bool has_collectives =
       absl::c_any_of(facts.counted().ops, [](const auto& op) { return absl::StartsWith(op.first, "c10d::"); });
   for (const DebugSetting& setting : kDebugSettings) {
@@ -161,6 +237,7 @@ std::vector<Finding> FindDebugSwitch(const StepFacts& facts) {
                                     absl::StrCat("Unset ", setting.variable, ", except to find errors.")));
     findings.back().evidence = "table summary: the variables of the environment";
   }
+  for (Finding& finding : FindDistributionChecks(facts)) findings.push_back(std::move(finding));
   std::erase_if(findings,
                 [&](const Finding& finding) { return !facts.IsAtLeast(finding.gain_ns, kDebugSwitchPercent); });
   return findings;

@@ -52,6 +52,10 @@ const std::vector<Heavy>& HeavyOperations() {
        .advice = "If that is the gradient of table[ids]: F.embedding(ids, table) or table.index_select(0, ids) have a "
                  "faster one; of x[mask] = value: masked_fill_ or torch.where.",
        .counts_in_backward = true},
+      {.ops = {"embedding_renorm_"},
+       .what = "Rows of an embedding are shortened one by one (max_norm)",
+       .advice = "Without max_norm: shorten all rows of the batch at once (F.normalize, clamp of their norms), or the "
+                 "weight in each n-th step (weight.renorm_)."},
       {.ops = {"histc", "histogram", "bincount", "quantile", "nanquantile", "median", "nanmedian", "kthvalue"},
        .what = "Statistics of tensors are computed",
        .advice = "If they are only watched: in each n-th step, or of a part of the elements."},

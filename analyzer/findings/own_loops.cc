@@ -30,6 +30,10 @@ bool IsBlind(const Capability& capability) {
          (state == CapabilityState::kOff || state == CapabilityState::kRefused || state == CapabilityState::kLost);
 }
 
+bool LosesCalls(const Loss& loss) {
+  return loss.reason != LossReason::kSamplesDropped && loss.reason != LossReason::kReadingsDropped;
+}
+
 struct Loops {
   double ns = 0;  // of all steps
   double count = 0;
@@ -102,7 +106,7 @@ std::string OwnLoopsMissing(const StepFacts& facts) {
   if (facts.model().scopes.size() == 0) return "PyTorch's operations were not recorded";
   const TraceModel& model = facts.model();
   const auto is_whole = [](const ProcessInfo& process) {
-    return process.losses.empty() && absl::c_none_of(process.capabilities, IsBlind);
+    return absl::c_none_of(process.losses, LosesCalls) && absl::c_none_of(process.capabilities, IsBlind);
   };
   const bool sees_all =
       facts.Setting("DLHOOK_CAPTURE").empty() && model.aggregates.empty() && absl::c_all_of(model.processes, is_whole);
@@ -110,10 +114,11 @@ std::string OwnLoopsMissing(const StepFacts& facts) {
 }
 
 std::vector<Finding> FindOwnLoops(const StepFacts& facts) {
-  const std::vector<std::string>& names = facts.model().names;
-  const auto is_sparse = [](const std::string& name) { return absl::StrContains(name, "sparse"); };
   if (!facts.UsesTorch() || facts.HasGpuTimes() || !OwnLoopsMissing(facts).empty()) return {};
-  if (absl::c_any_of(names, is_sparse)) return {};
+  const auto& looks = facts.model().scopes.look.values();  // not all names: symbols of samples are some
+  for (uint32_t look = 0; look < looks.size(); ++look) {
+    if (absl::StrContains(facts.model().names[looks[look].name], "sparse")) return {};
+  }
   std::map<std::string, Loops> losses = LoopsOf(facts), products;
   if (facts.steps().kind != StepKind::kTraining) {
     for (const auto& [op, loops] : losses) {

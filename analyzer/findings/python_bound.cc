@@ -13,6 +13,7 @@
 #include "analyzer/findings/named_operations.h"
 #include "analyzer/findings/own_cost.h"
 #include "analyzer/findings/rules.h"
+#include "analyzer/model/scope_looks.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/work/gap_lines.h"
 
@@ -33,7 +34,8 @@ constexpr double kLeastCollectives = 8;
 constexpr double kLeastRowCalls = 8;
 constexpr double kTinyOpNs = 5'000;  // mean time in the framework, per op that computes next to nothing
 constexpr double kLargeOpNs = 20'000;
-constexpr double kManyOps = 1'000;  // of a step: then tiny ones are a loss without Python's part
+constexpr double kManyOps = 1'000;  // of a step: then tiny ones are a loss without Python's part …
+constexpr double kLeastCalledPart = 0.02;  // … if Python calls so many of them; others are in these, or in their gradients
 
 // Recording a scope takes time around it: between operations, or, of a scope in another one, in the framework.
 double OwnCost(const StepFacts& facts, bool with_inner_scopes) {
@@ -57,6 +59,28 @@ double AsleepNs(const StepFacts& facts) {
   });
   const double cpu_ns = is_first ? load.first_thread_cpu_ns : load.cpu_ns;
   return std::max(facts.step_ns() - cpu_ns - load.waiting_ns - known_ns, 0.0);
+}
+
+// Operations that Python calls in the steps: in no other one. One of a recurrent network has thousands in it.
+void ForEachCalled(const StepFacts& facts, const std::function<void(const std::string&)>& visit) {
+  const TraceModel& model = facts.model();
+  const ScopeColumns& scopes = model.scopes;
+  ForEachScopeThat(
+      scopes, [](const ScopeLook& look) { return look.kind == ScopeKind::kFrameworkOp && look.stack != kNone; },
+      [&](ScopeIndex scope) {
+        const ScopeIndex parent = scopes.parent[scope];
+        const bool is_inside = parent != kNone && (scopes.look[parent].kind == ScopeKind::kFrameworkOp ||
+                                                   scopes.look[parent].kind == ScopeKind::kBackwardNode);
+        const ProcessIndex process = model.threads[scopes.thread[scope]].process;
+        if (!is_inside && facts.StepAt(process, scopes.start_ns[scope]) != kNone)
+          visit(model.names[scopes.look[scope].name]);
+      });
+}
+
+double CalledByPython(const StepFacts& facts) {
+  double called = 0;
+  ForEachCalled(facts, [&](const std::string&) { called += 1 / facts.count(); });
+  return called;
 }
 
 // Of the time between operations: that of Python and of the framework's own libraries, by samples; empty: there are none.
@@ -103,9 +127,14 @@ Between WhereBetween(const StepFacts& facts) {
   return between;
 }
 
-// Numbers that are taken out of tensors one by one, if they are many.
+// Numbers that Python takes out of tensors one by one, not an operation of the framework, if they are many.
 double NumbersOneByOne(const StepFacts& facts, double ops) {
-  const double numbers = facts.TimesOf("aten::item");
+  double numbers = 0;
+  if (facts.TimesOf("aten::item") >= kLeastNumbers) {
+    ForEachCalled(facts, [&](const std::string& name) {
+      numbers += name == "aten::item" || name == "aten::is_nonzero" ? 1 / facts.count() : 0;
+    });
+  }
   return numbers >= std::max(kLeastNumbers, kNumbersPart * ops) ? numbers : 0;
 }
 
@@ -177,8 +206,9 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
   };
   const double whole_percent = is_sure ? kPythonBoundPercent : kTinyWholePercent;
   const bool are_tiny = running * framework_ns / ops <= kTinyOpNs;
+  const bool are_pythons = ops >= kManyOps && CalledByPython(facts) >= kLeastCalledPart * ops;
   const bool tiny_ops_are_all =
-      are_tiny && (ops >= kManyOps || is_at_least(ns, kTinyPercent)) && is_at_least(ns + framework_ns, whole_percent);
+      are_tiny && (are_pythons || is_at_least(ns, kTinyPercent)) && is_at_least(ns + framework_ns, whole_percent);
   if (!is_at_least(ns, kPythonBoundPercent) && !tiny_ops_are_all) return {};
   Finding finding;
   finding.where = between.is_in_model ? facts.LayersOf(is_framework) : "";

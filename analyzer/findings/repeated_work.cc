@@ -1,12 +1,16 @@
-// Rule repeated-work: a step computes again what has not changed since.
+// Rule repeated-work: a step computes again what has not changed since, or what nothing reads.
 //
 // Parametrized weights (torch.nn.utils.parametrize, weight_norm) are computed from parameters each time they are asked for: in
-// a recurrent network once for each time step. Parameters do not change within a step, so that all but one is for nothing.
+// a recurrent network once for each time step. Parameters do not change within a step, so that all but one is for nothing; in
+// inference all are.
 //
 // A model that generates and keeps no key/value cache computes all tokens before the new one again in each pass: the rows of the
 // products with its weights grow by the same small number from pass to pass. With a cache they stay.
 //
 // Tensors that are made from nothing but numbers (full, triu, arange …) are the same in each step.
+//
+// A language model that computes the logits of all positions for the next token reads those of one: its last product is followed
+// by `select`, and no operation from there to the next pass takes long enough to have read all of the result.
 #include <cmath>
 
 #include "absl/strings/str_format.h"
@@ -23,6 +27,9 @@ constexpr double kRepeatedPercent = 5;
 constexpr double kLeastTimes = 1.5;  // in a step
 constexpr int64_t kLeastPasses = 8;
 constexpr int64_t kSmallGrowth = 2;  // a pass has at least twice the rows by which it grows
+constexpr double kMostReadRate =
+    25;  // bytes per ns: an operation in one thread, of a result that is no longer in its cache
+constexpr double kLeastUnreadBytes = 1 << 20;
 constexpr std::array<absl::string_view, 7> kMadeFromNumbers = {"full",     "ones",         "eye",         "arange",
                                                                "linspace", "triu_indices", "tril_indices"};
 
@@ -65,30 +72,34 @@ std::vector<Finding> FindParametrizations(const StepFacts& facts) {
         absl::c_max_element(times.operations, [](const auto& a, const auto& b) { return a.second < b.second; });
     times.times = most == times.operations.end() ? 0 : most->first;
   }
+  // In inference parameters do not change from step to step.
+  const bool is_inference = facts.steps().kind == StepKind::kInference;
+  const double least = is_inference ? 1 - 1e-9 : kLeastTimes;
   double ns = 0, gain_ns = 0, most = 0;
   for (const auto& [layer, times] : by_layer) {
-    if (times.times < kLeastTimes) continue;
+    if (times.times < least) continue;
     ns += times.ns;
-    gain_ns += times.ns * (1 - 1 / times.times);
+    gain_ns += times.ns * (is_inference ? 1 : 1 - 1 / times.times);
     most = std::max(most, times.times);
   }
   if (!facts.IsAtLeast(gain_ns, kRepeatedPercent)) return {};
   const auto is_in = [&](const WorkItem& item) {
-    return IsOfParametrization(item) && by_layer[item.group->label].times >= kLeastTimes;
+    return IsOfParametrization(item) && by_layer[item.group->label].times >= least;
   };
   Finding finding;
   finding.where = facts.LayersOf(is_in);
   finding.line = facts.LineOfLongest(is_in);
   finding.sentence =
-      absl::StrFormat("A parametrized weight is computed %.0f times in a %s, each time from the same parameters: %s.",
-                      most, facts.StepNoun(), facts.PartOfStep(ns));
+      absl::StrFormat("A parametrized weight is computed %.0f %s in a %s, each time from the same parameters: %s.", most,
+                      most < 1.5 ? "time" : "times", facts.StepNoun(), facts.PartOfStep(ns));
   finding.gain_ns = gain_ns;
   finding.Estimate(GainBasis::kComputed);
   finding.evidence = "table work, the layers of parametrizations; the gain: all but one time";
   finding.advice =
-      "Compute it once in a step: run the forward pass in `with torch.nn.utils.parametrize.cached():`, or read the "
-      "weight "
-      "into a variable before the loop.";
+      is_inference ? "Compute it once, before the first request: torch.nn.utils.parametrize.remove_parametrizations("
+                     "module, \"weight\"), remove_weight_norm, remove_spectral_norm."
+                   : "Compute it once in a step: run the forward pass in `with torch.nn.utils.parametrize.cached():`, or read "
+                     "the weight into a variable before the loop.";
   return {finding};
 }
 
@@ -200,6 +211,84 @@ std::vector<Finding> FindPrefixes(const StepFacts& facts) {
   return {finding};
 }
 
+// A product and the operations behind it, up to the next product.
+struct LastProduct {
+  ScopeIndex scope = kNone;  // the outermost operation
+  const Op* op = nullptr;
+  bool is_computed_with = false;
+  bool is_taken = false;  // a part of the result, before anything is computed with it
+  double longest_ns = 0;  // of these operations
+
+  int64_t Rows() const { return MatmulShapeOf(*op)->order == "col" ? MatmulShapeOf(*op)->n : MatmulShapeOf(*op)->m; }
+  double ResultBytes() const {
+    const MatmulShape shape = *MatmulShapeOf(*op);
+    return (absl::StartsWith(op->types, "f32") ? 4 : 2) * static_cast<double>(shape.m) * static_cast<double>(shape.n);
+  }
+};
+
+std::vector<Finding> FindUnreadRows(const StepFacts& facts) {
+  if (facts.steps().kind != StepKind::kInference) return {};
+  const TraceModel& model = facts.model();
+  const ScopeColumns& scopes = model.scopes;
+  const auto is_op = [&](ScopeIndex scope) {
+    return scope != kNone && scopes.look[scope].kind == ScopeKind::kFrameworkOp;
+  };
+  std::map<ScopeIndex, const Op*> products;  // by the outermost operation
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    const Op& op = model.ops[model.calls.op[call]];
+    if (op.on_gpu || !MatmulShapeOf(op)) continue;
+    ScopeIndex scope = model.calls.ScopeOf(call);
+    while (is_op(scope) && is_op(scopes.parent[scope])) scope = scopes.parent[scope];
+    if (is_op(scope)) products[scope] = &op;
+  }
+  const std::vector<ScopeName> names = ReadScopeNames(model);
+  const auto step_of = [&](ScopeIndex scope) {
+    return facts.StepAt(model.threads[scopes.thread[scope]].process, scopes.start_ns[scope]);
+  };
+  LastProduct last, longest;
+  double ns = 0;
+  const auto end_pass = [&](size_t next_step) {
+    if (!last.is_taken || step_of(last.scope) == kNone || step_of(last.scope) == next_step) return;
+    const double read_bytes = last.longest_ns * kMostReadRate * std::max(facts.processors(), 1u);
+    if (last.ResultBytes() < std::max(kLeastUnreadBytes, read_bytes)) return;
+    ns += static_cast<double>(scopes.duration_ns[last.scope]) / facts.count();
+    if (longest.op == nullptr || last.ResultBytes() > longest.ResultBytes()) longest = last;
+  };
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+    if (!is_op(scope) || is_op(scopes.parent[scope])) continue;
+    const ScopeName& name = names[scopes.look[scope].name];
+    const auto product = products.find(scope);
+    const size_t step = product == products.end() ? kNone : step_of(scope);
+    // One of the next pass is not behind this one.
+    if (step == kNone) last.longest_ns = std::max(last.longest_ns, static_cast<double>(scopes.duration_ns[scope]));
+    if (product != products.end()) {
+      end_pass(step);
+      last = {.scope = scope, .op = product->second};
+      continue;
+    }
+    last.is_computed_with |= !name.is_view && !name.is_bookkeeping;
+    last.is_taken |= last.op != nullptr && !last.is_computed_with && (name.op == "select" || name.op == "slice");
+  }
+  end_pass(kNone);
+  if (!facts.IsAtLeast(ns, kRepeatedPercent)) return {};
+  const LayerIndex layer = facts.attribution().of_scope[longest.scope].layer;
+  Finding finding;
+  finding.where = layer == kNone ? "" : facts.attribution().layers[layer].name;
+  finding.line = LineLabel(model, ReadPythonPlaces(model)[scopes.look[longest.scope].stack]);
+  finding.gain_ns = std::min(ns, facts.step_ns());
+  finding.sentence = absl::StrFormat(
+      "%s computes all %d rows of its product, then a part of them is taken, and no operation up to the next %s takes "
+      "long enough to read the others: %s.",
+      finding.where.empty() ? "The last layer" : finding.where, longest.Rows(), facts.StepNoun(),
+      facts.PartOfStep(finding.gain_ns));
+  finding.Estimate(GainBasis::kUpperBound);
+  finding.evidence = "table gemm and scopes: select or slice behind the last product, and what follows";
+  finding.advice =
+      "Take the part before the product: for the next token lm_head(h[:, -1:]) in place of lm_head(h)[:, -1] "
+      "(transformers: logits_to_keep=1).";
+  return {finding};
+}
+
 }  // namespace
 
 std::vector<Finding> FindRepeatedWork(const StepFacts& facts) {
@@ -207,6 +296,7 @@ std::vector<Finding> FindRepeatedWork(const StepFacts& facts) {
   std::vector<Finding> findings = FindParametrizations(facts);
   for (Finding& finding : FindMadeFromNumbers(facts)) findings.push_back(std::move(finding));
   for (Finding& finding : FindPrefixes(facts)) findings.push_back(std::move(finding));
+  for (Finding& finding : FindUnreadRows(facts)) findings.push_back(std::move(finding));
   return findings;
 }
 

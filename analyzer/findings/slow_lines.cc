@@ -5,10 +5,12 @@
 // are told together, by their longest one's lines. Where looks from outside found the thread blocked, that is said; where
 // samples met a function most, it is named.
 
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/scope_role.h"
 #include "analyzer/table/table_ops.h"
+#include "analyzer/time/thread_states.h"
 #include "analyzer/time/time_division.h"
 #include "analyzer/work/gap_lines.h"
 
@@ -17,6 +19,9 @@ namespace {
 
 constexpr double kSlowLinesPercent = 10;
 constexpr int64_t kLeastSamplesOfStretch = 8;
+constexpr double kEachStep = 0.5;  // processes that begin
+constexpr double kWaitForChildPercent = 5;
+constexpr int64_t kSmallBatch = 16;
 
 struct Stretches {
   const GapLines* longest = nullptr;
@@ -48,6 +53,32 @@ std::string WhatSamplesMet(const StepFacts& facts, const GapLines& lines) {
                       ".");
 }
 
+// "It waits for processes that it starts: …"; empty: it does not, or that is not known.
+std::string StartedProcesses(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  double started = 0, waited_ns = 0;
+  for (const ProcessInfo& child : model.processes) {
+    for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
+      if (model.processes[process].pid != child.parent_pid) continue;
+      started += facts.StepAt(process, child.start_ns) != kNone ? 1 / facts.count() : 0;
+    }
+  }
+  const auto& looks = facts.options().analysis->Derived<StateLooks>(model);
+  for (ProcessIndex process = 0; !model.states.empty() && process < model.processes.size(); ++process) {
+    for (const StateLook& look : looks.Of(process)) {
+      if (facts.StepAt(process, look.piece.start_ns) == kNone) continue;
+      waited_ns += static_cast<double>(look.sums.found_ns[static_cast<size_t>(BlockedIn::kChild)]) / facts.count();
+    }
+  }
+  if (started >= kEachStep) {
+    return absl::StrFormat("%.0f %s %s in each %s.", started, started < 1.5 ? "process" : "processes",
+                           started < 1.5 ? "begins" : "begin", facts.StepNoun());
+  }
+  if (!facts.IsAtLeast(waited_ns, kWaitForChildPercent)) return "";
+  return absl::StrCat("Looks from outside found it waiting for the end of a child process for ", HumanTime(waited_ns), " of each ",
+                      facts.StepNoun(), ": it starts new ones.");
+}
+
 Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
   const GapLines& longest = *stretches.longest;
   const bool is_blocked = 2 * stretches.blocked_ns > stretches.ns;
@@ -72,7 +103,13 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
   finding.basis = GainBasis::kUpperBound;
   finding.confidence = Confidence::kHigh;
   finding.evidence = "table accounting: rows \"not seen\", with the lines they lie between";
-  if (is_blocked) {
+  const std::string processes = facts.HasSteps() ? StartedProcesses(facts) : "";
+  if (!processes.empty()) {
+    absl::StrAppend(&finding.sentence, " ", processes);
+    finding.advice =
+        "Start processes once, before the steps, and keep them (one Pool or ProcessPoolExecutor for all), and give "
+        "them much work at a time; what takes less than starting one, compute in the program itself.";
+  } else if (is_blocked) {
     finding.advice = "Wait for it in another thread, or ask for it before it is needed (files, network, locks, sleep).";
   } else if (MakesTensor(longest)) {
     finding.advice =
@@ -84,7 +121,11 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
                                   longest.package == "keras" && facts.Uses("TensorFlow")
                                       ? "compile(steps_per_execution=N) runs several steps in one call; else "
                                       : "",
-                                  "a larger batch has less of it for each sample.");
+                                  "a larger batch has less of it for each sample",
+                                  facts.steps().batch > 0 && facts.steps().batch <= kSmallBatch
+                                      ? absl::StrFormat(" (it is %d now: fit(batch_size=...), Dataset.batch).",
+                                                        facts.steps().batch)
+                                      : ".");
   } else {
     finding.advice =
         "Look at these lines: work on whole arrays instead of elements, do once what does not change, or do it "

@@ -101,14 +101,14 @@ absl::StatusOr<RunFiles> FindInFolder(const std::string& path, RunFiles run) {
   if (run.paths.empty() && !run.elsewhere.empty()) {
     return absl::NotFoundError(absl::StrCat(path, ": ", run.elsewhere.front()));
   }
-  // The program that left an empty run here.
-  const auto [key, silent, failure] =
-      run.paths.empty() ? FirstLines(absl::StrCat(path, "/", kRunFileName)) : std::array<std::string, 3>();
-  if (!failure.empty()) {
+  // The program that failed or left an empty run here.
+  const auto [key, silent, failure] = FirstLines(absl::StrCat(path, "/", kRunFileName));
+  run.failure = failure;
+  if (!failure.empty() && run.paths.empty()) {
     return absl::NotFoundError(absl::StrCat(path, ": its program, ", silent, ", ", failure,
                                             " before any recorded call, so nothing was recorded"));
   }
-  if (!silent.empty()) {
+  if (!silent.empty() && run.paths.empty()) {
     return absl::NotFoundError(absl::StrCat(
         path, ": its program made no call that dlhook sees, so nothing was recorded; why: dlhook doctor -- ", silent,
         " ...; whose code computes: dlhook run --sample -- ", silent, " ..."));
@@ -256,6 +256,7 @@ absl::StatusOr<RunFiles> FindRun(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     const absl::StatusOr<RunFiles> part = FindRun(path);
     if (!part.ok()) return part.status();
+    if (run.failure.empty()) run.failure = part->failure;
     run.elsewhere.insert(run.elsewhere.end(), part->elsewhere.begin(), part->elsewhere.end());
     for (const std::string& trace : part->paths) {
       run.paths.push_back(std::filesystem::absolute(trace).lexically_normal().string());

@@ -20,7 +20,8 @@ namespace dlhook::analyzer::inline io {
 constexpr absl::string_view kTraceSuffix = ".dlh";
 // Of traces of other tools, as JSON.
 bool HasJsonName(absl::string_view path);
-// Left by launchers in a run folder: a line with the launch's key and, if nothing was recorded, one with the program.
+// Left by launchers in a run folder: a line with the launch's key and, if the program failed or nothing was recorded, one with
+// the program and one that says how it failed.
 constexpr char kRunFileName[] = "dlhook.run";
 
 // Of a file in a run folder, left by `dlhook run --local` as long as traces of the run are elsewhere: the host and a path.
@@ -84,6 +85,7 @@ struct RunFiles {
   std::vector<std::string> paths;           // in name order
   std::string common_folder = "";           // what all paths begin with, up to a slash
   std::vector<std::string> elsewhere = {};  // traces that are not here yet: sentences
+  std::string failure = "";                 // "ended with code 1"; empty: it did not fail, or that is not known
 
   // Within the common folder: the base name unless the traces lie in several folders.
   std::string NameOf(absl::string_view path) const;

@@ -247,6 +247,7 @@ absl::StatusOr<LoadedRun> LoadRun(const std::vector<std::string>& paths, const L
   TraceBuilder builder(*files);
   for (const std::string& sentence : files->elsewhere) builder.Note(sentence);
   LoadedRun run;
+  run.failure = files->failure;
   for (const std::string& file : files->paths) {
     ReadProgress progress;
     if (options.progress) progress = [&](uint64_t done) { options.progress(done_before + done, all); };

@@ -60,6 +60,7 @@ struct LoadOptions {
 struct LoadedRun {
   TraceModel model;
   std::vector<absl::Status> damage;  // at most one per process trace; the model contains what was intact
+  std::string failure;               // of the program: see RunFiles
 };
 
 // Fails only if there is nothing to read at all.

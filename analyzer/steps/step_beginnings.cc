@@ -57,6 +57,7 @@ class BeginningFinder {
     }
     std::map<uint64_t, std::vector<Signatures>> beginnings;
     for (const TrainingItems& training : trainings_) {
+      if (!IsRun(training.trained)) continue;  // what was not recorded in full tells no habit
       Signatures& runs = beginnings[training.update].emplace_back();
       for (size_t i = training.trained; i-- > training.begin;) {
         if (IsRun(i)) runs.push_back(SignatureOfRun(items_[i]));
@@ -65,8 +66,8 @@ class BeginningFinder {
     for (const auto& [update, runs] : beginnings) habits_[update] = HabitOf(runs, behind_last);
   }
 
-  size_t BeginOf(const TrainingItems& training) const {
-    const Habit& habit = habits_.at(training.update);
+  size_t BeginOf(const TrainingItems& training) {
+    const Habit& habit = habits_[training.update];
     size_t runs = 0;
     for (size_t i = training.trained; i-- > training.begin;) {
       if (!IsRun(i)) continue;

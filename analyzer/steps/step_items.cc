@@ -235,7 +235,9 @@ class ItemMaker {
     const Moment first = moments_[run.first];
     if (moment.run >= 0) return moment.run != first.run;
     if (!IsLoss(moment) && NetworkOf(moment) != NetworkOf(first)) return true;
-    if (moment.rank != first.rank || moment.name != first.name || !last_forward_) return false;
+    if (moment.rank != first.rank || !last_forward_) return false;
+    // The first pass may have begun with what later ones keep (a weight made once).
+    if (moment.name != first.name && last_forward_->rank == moment.rank) return false;
     // A cell in a loop repeats before the pass is complete; behind the last layer a pass may go on (x[:, -1]).
     if (IsLoss(*last_forward_) || last_layer_in_ == static_cast<size_t>(&run - items_.data())) return true;
     return last_forward_->rank == final_rank_[NetworkOf(*last_forward_)];

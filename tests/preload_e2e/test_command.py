@@ -125,6 +125,10 @@ class RunCommand(e2e.Case):
                 run = self.fresh_run()
                 said = e2e.run([e2e.DLHOOK, "run", "-o", run, "--", "sh", "-c", f"{e2e.victim('nested')} 5; {script}"]).err.decode()
                 self.assertIn(f"; the program {end}; next: dlhook report {run}\n", said)
+                base = self.fresh_run()
+                e2e.run([e2e.DLHOOK, "run", "-o", base, "--", e2e.victim("nested"), "5"])
+                said = e2e.run([e2e.DLHOOK, "diff", base, run]).out.decode()
+                self.assertIn(f"verdict: NEW {end}, behind ", " ".join(said.split()))
 
     def test_containers(self):
         path = os.path.join(self.folder, "docker")

@@ -190,6 +190,18 @@ TEST(AnswerTest, TellsComputingFromWaiting) {
   EXPECT_THAT(AnswerOfGap(0, 0, 800), Not(HasSubstr("nothing that dlhook sees")));
 }
 
+// Gloo has no calls: its collective operations are ranges, in which the thread mostly waits for other ranks.
+TEST(AnswerTest, WaitingForRanksIsNotPython) {
+  ModelBuilder builder;
+  constexpr int64_t kMs = 1'000'000;
+  builder.Scope("aten::mm", ScopeKind::kFrameworkOp, 0, 100 * kMs);
+  builder.Scope("gloo:all_reduce", ScopeKind::kUserRange, 100 * kMs, 600 * kMs);
+  builder.Scope("aten::mm", ScopeKind::kFrameworkOp, 900 * kMs, 100 * kMs);
+  const std::string answer = AnswerOf(builder.Build());
+  EXPECT_THAT(answer, ContainsRegex("  communication +600 ms +60 %"));
+  EXPECT_THAT(answer, ContainsRegex(" +200 ms +20 %"));
+}
+
 TEST(AnswerTest, PartsThatTheProgramCausesHaveItsLines) {
   for (const bool sleeps : {false, true}) {
     const std::string name = sleeps ? "blocked (sleep)" : "Python or native code";

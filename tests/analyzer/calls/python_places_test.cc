@@ -43,6 +43,13 @@ TEST(PythonPlacesTest, LinesOfModelsAreWorthALook) {
             "resnet.py:268");
 }
 
+TEST(PythonPlacesTest, AForkedWorkerIsNotAtTheLineOfItsParent) {
+  const ModelBuilder::Frame loop = {"/v/site-packages/torch/utils/data/_utils/worker.py", "_worker_loop", 349};
+  const ModelBuilder::Frame parent = {"/home/u/train.py", "<module>", 17};
+  EXPECT_EQ(LineOf({{"/v/site-packages/torch/utils/data/_utils/collate.py", "collate", 1}, loop, parent}), "");
+  EXPECT_EQ(LineOf({{"/home/u/data.py", "__getitem__", 5}, loop, parent}), "data.py:5");
+}
+
 TEST(PythonPlacesTest, AnInstalledPackageThatWasStartedIsTheProgram) {
   EXPECT_EQ(LineOf({{"/v/site-packages/numpy/_core/numeric.py", "dot", 1},
                     {"/v/site-packages/trainer/model.py", "step", 7},

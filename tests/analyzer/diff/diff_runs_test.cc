@@ -19,6 +19,7 @@ namespace dlhook::analyzer {
 namespace diff_runs_test {
 
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
@@ -50,6 +51,19 @@ TEST(DiffRunsTest, TwoNetworksAreSaidToBe) {
   EXPECT_THAT(Sentence(Diff(base, other)), StartsWith("no difference: "));
   other.network = "GPT";
   EXPECT_THAT(Sentence(Diff(base, other)), StartsWith("different networks (BASE ResNet, NEW GPT): "));
+}
+
+TEST(DiffRunsTest, AProgramThatFailedIsSaidTo) {
+  const TrainingRun base(Spec(3, 1)), other(Spec(3, 1));
+  AnalyzedRun failed = other.analyzed();
+  failed.failure = "ended with code 1";
+  using Side = std::vector<AnalyzedRun>;
+  const auto diff = DiffRuns(BaseSide(Side{base.analyzed()}), NewSide(Side{failed}), {});
+  ASSERT_TRUE(diff.ok());
+  EXPECT_THAT(Sentence(*diff), ContainsRegex("^NEW ended with code 1, behind 8. steady steps \\(BASE: 8.\\): no diff"));
+  const auto both = DiffRuns(BaseSide(Side{failed}), NewSide(Side{failed}), {});
+  ASSERT_TRUE(both.ok());
+  EXPECT_THAT(Sentence(*both), StartsWith("no difference: "));
 }
 
 // Steps that are left out of the mean are compared where one side has a reason for them: the slower one's.

@@ -52,5 +52,39 @@ TEST(DebugSwitch, IsAProfilerOfPythonThatRunsTheProgram) {
   EXPECT_EQ(found("/home/u/train.py", "/usr/lib/python3.11/cProfile.py"), 0u);
 }
 
+TEST(DebugSwitch, IsWhatDistributionsCheck) {
+  const auto found = [](const std::string& file, const std::string& function) {
+    CpuProgram program;
+    program.UseTorch();
+    const StackIndex stack = program.builder().AddStack({{file, function, 72}, {"/home/u/policy.py", "<module>", 8}});
+    for (int64_t at_ns = 0; at_ns < CpuProgram::kSteps * CpuProgram::kStepNs; at_ns += CpuProgram::kStepNs) {
+      for (const int64_t start_ns : {100'000, 140'000})  // 20 us of Python between them, which count
+        program.builder().Scope("aten::all", ScopeKind::kFrameworkOp, at_ns + start_ns, 20'000, 0, -1, stack);
+      program.builder().Scope("aten::mul", ScopeKind::kFrameworkOp, at_ns + 200'000, 500'000);
+    }
+    return program.Find("debug-switch");
+  };
+  const auto checks = found("/opt/site-packages/torch/distributions/distribution.py", "Distribution.__init__");
+  ASSERT_EQ(checks.rows.size(), 1u);
+  EXPECT_NEAR(static_cast<double>(checks.Gain(0)), 60'000, 1);
+  EXPECT_EQ(checks.Of(0, "line"), "policy.py:8");
+  EXPECT_THAT(checks.Of(0, "advice"), testing::HasSubstr("validate_args=False"));
+  EXPECT_EQ(found("/opt/site-packages/torch/distributions/constraints.py", "_Symmetric.check").rows.size(), 1u);
+  EXPECT_THAT(found("/opt/site-packages/torch/distributions/normal.py", "Normal.log_prob").rows, IsEmpty());
+}
+
+TEST(DebugSwitch, IsDetailWhereRanksTalk) {
+  const auto found = [](const char* value, bool has_collectives) {
+    CpuProgram program;
+    program.Scope("aten::mul", 1000, CpuProgram::kStepNs / 2);
+    if (has_collectives) program.Scope("c10d::allreduce_", CpuProgram::kStepNs / 2 + 2000, 1000);
+    program.process().settings.emplace_back("TORCH_DISTRIBUTED_DEBUG", value);
+    return program.Find("debug-switch").rows.size();
+  };
+  EXPECT_EQ(found("DETAIL", true), 1u);
+  EXPECT_EQ(found("DETAIL", false), 0u);
+  EXPECT_EQ(found("INFO", true), 0u);
+}
+
 }  // namespace debug_switch_test
 }  // namespace dlhook::analyzer

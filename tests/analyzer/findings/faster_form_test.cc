@@ -72,6 +72,51 @@ TEST(FasterForm, ReducesGradientsOnce) {
   EXPECT_THAT(Reduced(2), IsEmpty());
 }
 
+// A module calls so many of a list, and joins what they return; `differs`: one of them computes something else; `between`: the
+// module itself computes between them.
+CpuProgram::Found ListOfModules(int members, bool differs = false, bool between = false) {
+  CpuProgram program;
+  program.UseTorch();
+  ModelBuilder& builder = program.builder();
+  const ModuleIndex root = builder.AddModule("Net", {""});
+  const ModuleIndex around = builder.AddModule("Attention", {"attn"}, root, root);
+  const StackIndex own =
+      builder.AddStack({{"net.py", "forward", 9, around}, {"net.py", "forward", 20, root}, {"net.py", "<module>", 30}});
+  std::vector<StackIndex> stacks;
+  for (int i = 0; i < members; ++i) {
+    const ModuleIndex member = builder.AddModule("Head", {absl::StrCat("attn.heads.", i)}, root, around);
+    stacks.push_back(builder.AddStack({{"net.py", "forward", 4, member},
+                                       {"net.py", "forward", 9, around},
+                                       {"net.py", "forward", 20, root},
+                                       {"net.py", "<module>", 30}}));
+  }
+  const auto op = [&](const char* name, int64_t start_ns, StackIndex stack) {
+    builder.Scope(name, ScopeKind::kFrameworkOp, start_ns, 20'000, 0, -1, stack);
+  };
+  for (int64_t at_ns = 0; at_ns < CpuProgram::kSteps * CpuProgram::kStepNs; at_ns += CpuProgram::kStepNs) {
+    for (int i = 0; i < members; ++i) {
+      const int64_t start_ns = at_ns + 1000 + i * 80'000;
+      op("aten::linear", start_ns, stacks[static_cast<size_t>(i)]);
+      op(differs && i == 1 ? "aten::tanh" : "aten::relu", start_ns + 25'000, stacks[static_cast<size_t>(i)]);
+      if (between) op("aten::add", start_ns + 50'000, own);
+    }
+    op("aten::cat", at_ns + 1000 + members * 80'000, own);
+  }
+  return program.Find("faster-form");
+}
+
+TEST(FasterForm, ComputesEqualModulesTogether) {
+  const auto found = ListOfModules(8);
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_NEAR(static_cast<double>(found.Gain(0)), 7.0 / 8 * 8 * 80'000, 1000);
+  EXPECT_EQ(found.Of(0, "where"), "attn.heads.*");
+  EXPECT_EQ(found.Of(0, "line"), "net.py:9");
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("8 modules of attn.heads run the same operations"));
+  EXPECT_THAT(ListOfModules(4).rows, IsEmpty());
+  EXPECT_THAT(ListOfModules(8, /*differs=*/true).rows, IsEmpty());
+  EXPECT_THAT(ListOfModules(8, /*differs=*/false, /*between=*/true).rows, IsEmpty());
+}
+
 TEST(OpByOp, IsSwitchedOn) {
   for (const char* file : {"polymorphic_function.py", "ops.py"}) {
     CpuProgram program;

@@ -35,5 +35,37 @@ TEST(RepeatedWork, RowsStayOrOthersCome) {
   EXPECT_THAT(Passes(16, 20).rows, IsEmpty());  // batches, not tokens
 }
 
+// Requests whose last product has so many rows of 8192, one of which is taken; then an operation reads for so long.
+CpuProgram::Found LastOfRows(int64_t rows, const char* taken, int64_t read_ns) {
+  CpuProgram program(StepKind::kInference);
+  program.UseTorch();
+  program.process().processors = 2;
+  const OpIndex op = program.builder().AddOp(GemmDefinition(8192, rows, 64, "TN"));
+  const StackIndex line = program.builder().AddStack({{"serve.py", "<module>", 9}});
+  for (int64_t at_ns = 1000; at_ns < CpuProgram::kSteps * CpuProgram::kStepNs; at_ns += CpuProgram::kStepNs) {
+    program.builder().Scope("aten::linear", ScopeKind::kFrameworkOp, at_ns, 500'000, 0, -1, line);
+    program.builder().Call(op, at_ns + 1000, 490'000);
+    program.builder().Scope("aten::view", ScopeKind::kFrameworkOp, at_ns + 510'000, 1000);
+    program.builder().Scope(taken, ScopeKind::kFrameworkOp, at_ns + 520'000, 1000);
+    program.builder().Scope("aten::argmax", ScopeKind::kFrameworkOp, at_ns + 530'000, read_ns);
+  }
+  program.LayerOf(op, {.name = "lm_head"});
+  return program.Find("repeated-work");
+}
+
+TEST(RepeatedWork, RowsThatNothingReads) {
+  const auto found = LastOfRows(256, "aten::select", 20'000);  // 8 MiB, of which 20 us read at most 1 MiB
+  ASSERT_EQ(found.rows.size(), 1u);
+  EXPECT_EQ(found.Gain(0), 500'000);
+  EXPECT_EQ(found.Of(0, "line"), "serve.py:9");
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("computes all 256 rows of its product"));
+}
+
+TEST(RepeatedWork, RowsThatMayBeRead) {
+  EXPECT_THAT(LastOfRows(256, "aten::select", 300'000).rows, IsEmpty());
+  EXPECT_THAT(LastOfRows(256, "aten::relu", 20'000).rows, IsEmpty());
+  EXPECT_THAT(LastOfRows(2, "aten::select", 20'000).rows, IsEmpty());
+}
+
 }  // namespace repeated_work_test
 }  // namespace dlhook::analyzer
