@@ -262,9 +262,13 @@ bool GrowsWithBatch(double work_ratio, double batch_ratio) {
 // are not far apart.
 double ApartNs(const MeasuredRun& slower, double factor, const MeasuredRun& faster, double faster_factor) {
   if (!slower.load.is_known || std::min(slower.steps.count(), faster.steps.count()) < kLeastApart) return 0;
+  const auto part = [](const MeasuredRun& run) {  // of a step, if that is compared by its parts
+    return run.time_ns * static_cast<double>(run.steps.count()) / static_cast<double>(run.steps.total_ns());
+  };
   const auto lower = static_cast<double>(QuartilesOf(slower.steps.Durations()).lower);
-  const double least_ns = factor * (lower - slower.load.waiting_ns);
-  const double most_ns = faster_factor * static_cast<double>(QuartilesOf(faster.steps.Durations()).upper);
+  const auto upper = static_cast<double>(QuartilesOf(faster.steps.Durations()).upper);
+  const double least_ns = factor * (part(slower) * lower - slower.load.waiting_ns);
+  const double most_ns = faster_factor * part(faster) * upper;
   return least_ns > kApart * most_ns ? least_ns - most_ns : 0;
 }
 

@@ -320,8 +320,8 @@ std::vector<Finding> ReducedGradients(const StepFacts& facts) {
 struct Collective {
   const char* op;  // objects: a function of torch.distributed, whose collectives' stacks have it
   bool of_objects = false;
-  double least = 0.5;     // of a step
-  double most_ns = 2e6;   // each, on average: longer ones have much to send
+  double least = 0.5;        // of a step
+  double most_ns = 2e6;      // each, on average: longer ones have much to send
   const char* wrapper = "";  // of the network
   const char* does;
   const char* advice;
@@ -338,8 +338,9 @@ const std::vector<Collective>& Collectives() {
        .most_ns = INFINITY,
        .wrapper = "DistributedDataParallel",
        .does = "DistributedDataParallel sends the buffers of rank 0 to all in each forward pass",
-       .advice = "DistributedDataParallel(..., broadcast_buffers=False) if they are equal anyway (masks, positions), or "
-                 "each rank may keep its own (statistics of batches)."},
+       .advice =
+           "DistributedDataParallel(..., broadcast_buffers=False) if they are equal anyway (masks, positions), or "
+           "each rank may keep its own (statistics of batches)."},
       {.op = "c10d::allreduce_",
        .least = 8,
        .wrapper = "DistributedDataParallel",
@@ -392,11 +393,12 @@ std::vector<Finding> SmallCollectives(const StepFacts& facts) {
     if (times < collective.least || own_ns / times > collective.most_ns || !facts.IsAtLeast(own_ns, kFormPercent))
       continue;
     const double kept = collective.least >= 2 ? 1 / times : 0;  // one is needed
-    findings.push_back(OfForm(facts, own_ns * (1 - kept), last,
-                              absl::StrFormat("%s, %.2g times a %s. Their part of the time of all collective operations, "
-                                              "with waits for other ranks",
-                                              collective.does, times, facts.StepNoun()),
-                              collective.advice));
+    findings.push_back(
+        OfForm(facts, own_ns * (1 - kept), last,
+               absl::StrFormat("%s, %.2g times a %s. Their part of the time of all collective operations, "
+                               "with waits for other ranks",
+                               collective.does, times, facts.StepNoun()),
+               collective.advice));
     findings.back().evidence = "table ops: c10d::…; table work: [communication], divided by the number of these";
   }
   return findings;

@@ -133,10 +133,11 @@ std::string FewerThreads(const StepFacts& facts, const std::vector<std::string>&
       "session.intra_op.allow_spinning=0 (SessionOptions.add_session_config_entry), or a smaller intra_op_num_threads";
   if (HasOwner(owners, "onnxruntime")) return absl::StrCat("More threads than processors: ", onnxruntime, ".");
   if (facts.Setting("OMP_NUM_THREADS") == absl::StrCat(each)) {
-    return processes > 1 ? "OMP_NUM_THREADS is that small already: fewer processes, or fewer threads that they start "
-                           "(loader workers, communication, pools of other libraries)."
-                         : "OMP_NUM_THREADS is that small already: fewer threads that the program starts itself (loader "
-                           "workers, pools of other libraries).";
+    return processes > 1
+               ? "OMP_NUM_THREADS is that small already: fewer processes, or fewer threads that they start "
+                 "(loader workers, communication, pools of other libraries)."
+               : "OMP_NUM_THREADS is that small already: fewer threads that the program starts itself (loader "
+                 "workers, pools of other libraries).";
   }
   const bool is_known = !owners.empty() || facts.UsesTorch();
   return absl::StrCat("More threads than processors: ", openmp, is_known ? "" : "; ", is_known ? "" : onnxruntime, ".");

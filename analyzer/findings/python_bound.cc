@@ -35,7 +35,8 @@ constexpr double kLeastRowCalls = 8;
 constexpr double kTinyOpNs = 5'000;  // mean time in the framework, per op that computes next to nothing
 constexpr double kLargeOpNs = 20'000;
 constexpr double kManyOps = 1'000;  // of a step: then tiny ones are a loss without Python's part …
-constexpr double kLeastCalledPart = 0.02;  // … if Python calls so many of them; others are in these, or in their gradients
+constexpr double kLeastCalledPart =
+    0.02;  // … if Python calls so many of them; others are in these, or in their gradients
 
 // Recording a scope takes time around it: between operations, or, of a scope in another one, in the framework.
 double OwnCost(const StepFacts& facts, bool with_inner_scopes) {

@@ -90,16 +90,17 @@ std::vector<Finding> FindParametrizations(const StepFacts& facts) {
   finding.where = facts.LayersOf(is_in);
   finding.line = facts.LineOfLongest(is_in);
   finding.sentence =
-      absl::StrFormat("A parametrized weight is computed %.0f %s in a %s, each time from the same parameters: %s.", most,
-                      most < 1.5 ? "time" : "times", facts.StepNoun(), facts.PartOfStep(ns));
+      absl::StrFormat("A parametrized weight is computed %.0f %s in a %s, each time from the same parameters: %s.",
+                      most, most < 1.5 ? "time" : "times", facts.StepNoun(), facts.PartOfStep(ns));
   finding.gain_ns = gain_ns;
   finding.Estimate(GainBasis::kComputed);
   finding.evidence = "table work, the layers of parametrizations; the gain: all but one time";
   finding.advice =
-      is_inference ? "Compute it once, before the first request: torch.nn.utils.parametrize.remove_parametrizations("
-                     "module, \"weight\"), remove_weight_norm, remove_spectral_norm."
-                   : "Compute it once in a step: run the forward pass in `with torch.nn.utils.parametrize.cached():`, or read "
-                     "the weight into a variable before the loop.";
+      is_inference
+          ? "Compute it once, before the first request: torch.nn.utils.parametrize.remove_parametrizations("
+            "module, \"weight\"), remove_weight_norm, remove_spectral_norm."
+          : "Compute it once in a step: run the forward pass in `with torch.nn.utils.parametrize.cached():`, or read "
+            "the weight into a variable before the loop.";
   return {finding};
 }
 

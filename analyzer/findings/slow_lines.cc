@@ -75,8 +75,8 @@ std::string StartedProcesses(const StepFacts& facts) {
                            started < 1.5 ? "begins" : "begin", facts.StepNoun());
   }
   if (!facts.IsAtLeast(waited_ns, kWaitForChildPercent)) return "";
-  return absl::StrCat("Looks from outside found it waiting for the end of a child process for ", HumanTime(waited_ns), " of each ",
-                      facts.StepNoun(), ": it starts new ones.");
+  return absl::StrCat("Looks from outside found it waiting for the end of a child process for ", HumanTime(waited_ns),
+                      " of each ", facts.StepNoun(), ": it starts new ones.");
 }
 
 Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
@@ -117,15 +117,15 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
         "or "
         "torch.stack a list of tensors.";
   } else if (!longest.package.empty()) {
-    finding.advice = absl::StrCat("That is ", longest.package, "'s own work for each step: ",
-                                  longest.package == "keras" && facts.Uses("TensorFlow")
-                                      ? "compile(steps_per_execution=N) runs several steps in one call; else "
-                                      : "",
-                                  "a larger batch has less of it for each sample",
-                                  facts.steps().batch > 0 && facts.steps().batch <= kSmallBatch
-                                      ? absl::StrFormat(" (it is %d now: fit(batch_size=...), Dataset.batch).",
-                                                        facts.steps().batch)
-                                      : ".");
+    finding.advice =
+        absl::StrCat("That is ", longest.package, "'s own work for each step: ",
+                     longest.package == "keras" && facts.Uses("TensorFlow")
+                         ? "compile(steps_per_execution=N) runs several steps in one call; else "
+                         : "",
+                     "a larger batch has less of it for each sample",
+                     facts.steps().batch > 0 && facts.steps().batch <= kSmallBatch
+                         ? absl::StrFormat(" (it is %d now: fit(batch_size=...), Dataset.batch).", facts.steps().batch)
+                         : ".");
   } else {
     finding.advice =
         "Look at these lines: work on whole arrays instead of elements, do once what does not change, or do it "

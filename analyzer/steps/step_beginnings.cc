@@ -56,8 +56,12 @@ class BeginningFinder {
       if (IsRun(i)) behind_last.insert(SignatureOfRun(items_[i]));
     }
     std::map<uint64_t, std::vector<Signatures>> beginnings;
+    std::set<uint64_t> with_runs;  // what was not recorded in full tells no habit beside what was
     for (const TrainingItems& training : trainings_) {
-      if (!IsRun(training.trained)) continue;  // what was not recorded in full tells no habit
+      if (IsRun(training.trained)) with_runs.insert(training.update);
+    }
+    for (const TrainingItems& training : trainings_) {
+      if (!IsRun(training.trained) && with_runs.contains(training.update)) continue;
       Signatures& runs = beginnings[training.update].emplace_back();
       for (size_t i = training.trained; i-- > training.begin;) {
         if (IsRun(i)) runs.push_back(SignatureOfRun(items_[i]));
@@ -66,8 +70,8 @@ class BeginningFinder {
     for (const auto& [update, runs] : beginnings) habits_[update] = HabitOf(runs, behind_last);
   }
 
-  size_t BeginOf(const TrainingItems& training) {
-    const Habit& habit = habits_[training.update];
+  size_t BeginOf(const TrainingItems& training) const {
+    const Habit& habit = habits_.at(training.update);
     size_t runs = 0;
     for (size_t i = training.trained; i-- > training.begin;) {
       if (!IsRun(i)) continue;

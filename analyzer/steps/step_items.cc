@@ -138,6 +138,7 @@ class ItemMaker {
 
   void Take(size_t i) {
     const Moment moment = moments_[i];
+    at_ = i;
     if (moment.kind == MomentKind::kArrival) {
       if (!arrival_ || items_.empty()) arrival_ = i;  // before the first pass, weights arrive long before the batch
       arrived_ns_ = moment.end_ns;
@@ -236,11 +237,23 @@ class ItemMaker {
     if (moment.run >= 0) return moment.run != first.run;
     if (!IsLoss(moment) && NetworkOf(moment) != NetworkOf(first)) return true;
     if (moment.rank != first.rank || !last_forward_) return false;
-    // The first pass may have begun with what later ones keep (a weight made once).
-    if (moment.name != first.name && last_forward_->rank == moment.rank) return false;
+    if (moment.name != first.name && (last_forward_->rank == moment.rank || !PassesOn(moment, first))) return false;
     // A cell in a loop repeats before the pass is complete; behind the last layer a pass may go on (x[:, -1]).
     if (IsLoss(*last_forward_) || last_layer_in_ == static_cast<size_t>(&run - items_.data())) return true;
     return last_forward_->rank == final_rank_[NetworkOf(*last_forward_)];
+  }
+
+  // Whether other layers follow before the operation with which the run began: the first pass may have begun with what later ones
+  // keep (a weight that is made once).
+  bool PassesOn(const Moment& moment, const Moment& first) const {
+    for (size_t i = at_ + 1; i < moments_.size(); ++i) {
+      const Moment next = moments_[i];
+      if (next.kind != MomentKind::kForward) return false;
+      if (next.layer == kNone || NetworkOf(next) != NetworkOf(moment)) continue;
+      if (next.rank != moment.rank) return true;
+      if (next.name == first.name) return false;
+    }
+    return false;
   }
 
   bool IsLoss(const Moment& moment) const { return moment.layer != kNone && is_loss_[moment.layer]; }
@@ -259,6 +272,7 @@ class ItemMaker {
   // By network, of the run's last pass: layers that ran first in a later pass (a cache's) have ranks behind the last one's.
   std::vector<uint32_t> final_rank_;
   std::optional<Moment> last_forward_;
+  size_t at_ = 0;                    // the moment that is taken
   size_t last_layer_in_ = SIZE_MAX;  // the last item that has its network's layer of the last rank
   struct {
     size_t item = SIZE_MAX;

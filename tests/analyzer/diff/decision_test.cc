@@ -242,6 +242,20 @@ TEST(DecisionTest, ProcessorTimeTellsAlsoWhereTheTimesTellNothing) {
   EXPECT_EQ(slower.time.finding, Speed::kSlower);
 }
 
+// Too few blocks for a noise bound, and a wait that may explain all: but most steps of one side are longer by far.
+TEST(DecisionTest, StepsThatLieApartAreNoNoise) {
+  const auto decide = [](double ms, double waiting_ns) {
+    std::vector<double> base(40, 1.0), other(40, ms);
+    base[3] = base[20] = 200;  // others' time
+    MeasuredRun before = RunOf(base), after = RunOf(other);
+    WaitFor(waiting_ns, after);
+    return Decide(BaseSide(&std::as_const(before)), NewSide(&std::as_const(after)), Pace(), true).time;
+  };
+  EXPECT_EQ(decide(30, 10e6).finding, Speed::kSlower);
+  EXPECT_EQ(decide(30, 29e6).finding, Speed::kNoise);
+  EXPECT_LT(*decide(30, 10e6).noise_ns, decide(30, 10e6).change_ns());
+}
+
 // Not covered by what is promised: shows that the tests above can fail.
 TEST(DecisionTest, ADisturbanceAsLongAsTheRunIsNotTold) { EXPECT_GT(FailureRate(kManySteps, 20, 0, 0), 0.03); }
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
 #include "tests/analyzer/findings/cpu_program.h"
 
 namespace dlhook::analyzer {
@@ -50,6 +51,20 @@ TEST(DebugSwitch, IsAProfilerOfPythonThatRunsTheProgram) {
   };
   EXPECT_EQ(found("/usr/lib/python3.11/cProfile.py", "/home/u/train.py"), 1u);
   EXPECT_EQ(found("/home/u/train.py", "/usr/lib/python3.11/cProfile.py"), 0u);
+}
+
+TEST(DebugSwitch, IsCProfileThatSamplesMeet) {
+  for (const char* library : {"/lib/_lsprof.cpython-311-x86_64-linux-gnu.so", "/lib/libother.so"}) {
+    CpuProgram program;
+    const StackIndex line = program.builder().AddStack({{"/home/u/train.py", "<module>", 7}});
+    const FrameIndex native = program.builder().AddNativeStack({"f"}, library);
+    for (int64_t at_ns = 0; at_ns < CpuProgram::kSteps * CpuProgram::kStepNs; at_ns += CpuProgram::kStepNs) {
+      for (const int64_t start_ns : {0, 900'000})
+        program.builder().Scope("aten::mul", ScopeKind::kFrameworkOp, at_ns + start_ns, 50'000, 0, -1, line);
+      program.builder().Sample(at_ns + 500'000, 400'000, native, line);
+    }
+    EXPECT_EQ(program.Find("debug-switch").rows.size(), absl::StrContains(library, "_lsprof") ? 1u : 0u);
+  }
 }
 
 TEST(DebugSwitch, IsWhatDistributionsCheck) {

@@ -72,6 +72,40 @@ TEST(FasterForm, ReducesGradientsOnce) {
   EXPECT_THAT(Reduced(2), IsEmpty());
 }
 
+// So many collective operations in each step of 1 ms, which are called there, with ranges in which the thread waits for other
+// ranks: 600 us in all.
+CpuProgram::Found Communicating(const char* op, int count, const char* function = "all_reduce",
+                                const char* network = "DistributedDataParallel.forward") {
+  CpuProgram program;
+  program.UseTorch();
+  program.builder().AddName(network);
+  const StackIndex line = program.builder().AddStack(
+      {{"/v/site-packages/torch/distributed/distributed_c10d.py", function, 99}, {"/home/u/train.py", "<module>", 9}});
+  const int64_t ns = 600'000 / count;
+  for (int64_t at_ns = 0; at_ns < CpuProgram::kSteps * CpuProgram::kStepNs; at_ns += CpuProgram::kStepNs) {
+    for (int i = 0; i < count; ++i) {
+      program.builder().Scope(op, ScopeKind::kFrameworkOp, at_ns + 1000 + i * ns, ns / 10, 0, -1, line);
+      program.builder().Scope("gloo:any", ScopeKind::kUserRange, at_ns + 1000 + i * ns + ns / 10, ns - ns / 10);
+    }
+    program.builder().Scope("aten::mul", ScopeKind::kFrameworkOp, at_ns + 700'000, 200'000);
+  }
+  return program.Find("faster-form");
+}
+
+TEST(FasterForm, HasFewAndLargeCollectives) {
+  const auto buckets = Communicating("c10d::allreduce_", 10);
+  ASSERT_THAT(buckets.rows, SizeIs(1));
+  EXPECT_NEAR(static_cast<double>(buckets.Gain(0)), 0.9 * 600'000, 10'000);
+  EXPECT_EQ(buckets.Of(0, "line"), "train.py:9");
+  EXPECT_THAT(buckets.Of(0, "advice"), HasSubstr("bucket_cap_mb"));
+  EXPECT_THAT(Communicating("c10d::allreduce_", 2).rows, IsEmpty());
+  EXPECT_THAT(Communicating("c10d::allreduce_", 10, "all_reduce", "Net.forward").rows, IsEmpty());
+  EXPECT_THAT(Communicating("c10d::broadcast_", 1).Of(0, "advice"), HasSubstr("broadcast_buffers=False"));
+  EXPECT_THAT(Communicating("c10d::_allgather_base_", 20).Of(0, "advice"), HasSubstr("FSDP"));
+  EXPECT_THAT(Communicating("c10d::allgather_", 2, "all_gather_object").Of(0, "finding"), HasSubstr("pickled"));
+  EXPECT_THAT(Communicating("c10d::allgather_", 2, "all_gather").rows, IsEmpty());
+}
+
 // A module calls so many of a list, and joins what they return; `differs`: one of them computes something else; `between`: the
 // module itself computes between them.
 CpuProgram::Found ListOfModules(int members, bool differs = false, bool between = false) {

@@ -34,6 +34,22 @@ TEST(HeavyOperations, AreNamedWithTheirLineAndAllThatRunsInside) {
   EXPECT_THAT(found.Of(0, "advice"), HasSubstr("torch.topk"));
 }
 
+// What a thread beside the steps does takes none of their time.
+TEST(HeavyOperations, AreNotThoseOfAMonitor) {
+  for (const int own : {1, 10}) {  // of the other thread, in a step
+    CpuProgram program;
+    program.UseTorch();
+    const ThreadIndex other = program.builder().AddThread();
+    for (int64_t step_ns = 0; step_ns < CpuProgram::kSteps * CpuProgram::kStepNs; step_ns += CpuProgram::kStepNs) {
+      for (int i = 0; i < 10; ++i)
+        program.builder().Scope("aten::mul", ScopeKind::kFrameworkOp, step_ns + i * 50'000, 40'000);
+      for (int i = 0; i < own; ++i)
+        program.builder().Scope("aten::sort", ScopeKind::kFrameworkOp, step_ns + i * 20'000, 200'000 / own, other);
+    }
+    EXPECT_THAT(program.Find("heavy-operations").rows, SizeIs(own == 1 ? 0 : 1));
+  }
+}
+
 TEST(HeavyOperations, AreNoneBelowATenthAndNoOrdinaryOnes) {
   EXPECT_THAT(Find("aten::sort", 90'000).rows, IsEmpty());
   EXPECT_THAT(Find("aten::relu", 500'000).rows, IsEmpty());

@@ -116,6 +116,22 @@ TEST(PythonBound, NumbersOneByOneAreASureCause) {
   }
 }
 
+// They are of an operation that Python calls, 1200 in a step: a recurrent network's.
+TEST(PythonBound, IsNotWhatOneOperationConsistsOf) {
+  for (const bool is_one : {true, false}) {
+    for (const char* name : {"aten::mul", "aten::item"}) {
+      CpuProgram program;
+      const StackIndex stack = program.builder().AddStack({{"train.py", "<module>", 7}});
+      for (int64_t step_ns = 0; step_ns < CpuProgram::kSteps * CpuProgram::kStepNs; step_ns += CpuProgram::kStepNs) {
+        if (is_one) program.builder().Scope("aten::gru", ScopeKind::kFrameworkOp, step_ns, 990'000, 0, -1, stack);
+        for (int i = 0; i < 1200; ++i)
+          program.builder().Scope(name, ScopeKind::kFrameworkOp, step_ns + i * 800, 760, 0, -1, stack);
+      }
+      EXPECT_THAT(program.Find("python-bound").rows, SizeIs(is_one ? 0 : 1)) << name;
+    }
+  }
+}
+
 // Gloo's collective operations are ranges between operations.
 TEST(PythonBound, IsNotWaitingForOtherRanks) {
   for (const char* range : {"gloo:all_reduce", "my range"}) {

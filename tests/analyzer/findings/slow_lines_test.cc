@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
 #include "tests/analyzer/findings/cpu_program.h"
 
 namespace dlhook::analyzer {
@@ -48,6 +49,23 @@ TEST(SlowLines, AreNotWhereTheThreadWasInterruptedOnce) {
 }
 
 TEST(SlowLines, AreNotPythonBoundsToo) { EXPECT_THAT(Program().Find("python-bound").rows, IsEmpty()); }
+
+TEST(SlowLines, StartProcessesInEachStep) {
+  for (const int processes : {0, 2}) {
+    CpuProgram program = Program();
+    program.process().pid = 7;
+    for (int i = 0; i < processes * CpuProgram::kSteps; ++i) {
+      ProcessInfo child = {.pid = 8 + static_cast<uint32_t>(i), .parent_pid = 7};
+      child.start_ns = i / processes * CpuProgram::kStepNs + 700'000;
+      program.builder().model().processes.push_back(child);
+    }
+    const auto found = program.Find("slow-lines");
+    ASSERT_THAT(found.rows, SizeIs(1));
+    const bool is_said = absl::StrContains(found.Of(0, "finding"), "2 processes begin in each training step");
+    EXPECT_EQ(is_said, processes > 0) << found.Of(0, "finding");
+    EXPECT_EQ(absl::StartsWith(found.Of(0, "advice"), "Start processes once"), processes > 0);
+  }
+}
 
 }  // namespace slow_lines_test
 }  // namespace dlhook::analyzer

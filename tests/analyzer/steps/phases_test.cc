@@ -653,6 +653,31 @@ TEST(PhasesTest, WarmUpIsToldApart) {
   for (size_t i = 0; i < 10; ++i) EXPECT_EQ(track.steps[i].is_warm_up, i < 2) << i;
 }
 
+// A weight is made in the first pass and kept: later ones begin with another operation of the same layer.
+TEST(PhasesTest, ALaterPassMayBeginWithAnotherOperation) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  program.Measure(net);                                              // aten::add_ in each layer …
+  for (int i = 0; i < 4; ++i) program.Forward(net, /*grad=*/false);  // … then aten::conv2d
+  EXPECT_EQ(OnlyTrack(program).steps.size(), 5u);
+}
+
+// A critic's pass before each step belongs to it, although only every other step was recorded in full.
+TEST(PhasesTest, StepsThatWereNotRecordedTellNoHabit) {
+  TrainingProgram program;
+  const int critic = program.AddModel("Critic", 2), actor = program.AddModel("Actor", 2);
+  for (int i = 0; i < 24; ++i) {
+    const bool is_recorded = i % 2 == 0;
+    if (is_recorded) program.Forward(critic, /*grad=*/false);
+    program.Pause(1000);
+    if (is_recorded) program.Forward(actor);
+    if (is_recorded) program.Forward(critic);
+    program.Backward();
+    program.Update();
+  }
+  EXPECT_EQ(Kinds(OnlyTrack(program)).find('v'), std::string::npos);
+}
+
 // Recording makes steps longer: those of the first window are compared with each other.
 TEST(PhasesTest, RecordedStepsAreNoWarmUpForTheirCost) {
   TrainingProgram program;
