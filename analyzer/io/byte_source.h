@@ -23,9 +23,6 @@ bool HasJsonName(absl::string_view path);
 // Left by launchers in a run folder: a line with the launch's key and, if nothing was recorded, one with the program.
 constexpr char kRunFileName[] = "dlhook.run";
 
-// Of a file in a run folder, left by `dlhook run --local` as long as traces of the run are elsewhere: the host and a path.
-constexpr char kElsewhereSuffix[] = ".elsewhere";
-
 // A regular file that is read in pieces. Never mapped: a reader of a mapping is killed if the file is truncated.
 class ByteSource {
  public:
@@ -80,10 +77,9 @@ class ByteChunk {
 
 // The process traces of one launch.
 struct RunFiles {
-  std::string name;                         // base name of the folder or file, or of all folders
-  std::vector<std::string> paths;           // in name order
-  std::string common_folder = "";           // what all paths begin with, up to a slash
-  std::vector<std::string> elsewhere = {};  // traces that are not here yet: sentences
+  std::string name;                // base name of the folder or file, or of all folders
+  std::vector<std::string> paths;  // in name order
+  std::string common_folder = "";  // what all paths begin with, up to a slash
 
   // Within the common folder: the base name unless the traces lie in several folders.
   std::string NameOf(absl::string_view path) const;
