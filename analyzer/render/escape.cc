@@ -133,9 +133,4 @@ std::string MarkdownText(absl::string_view text) {
   return out;
 }
 
-std::string HtmlText(absl::string_view text) {
-  return absl::StrReplaceAll(VisibleText(text),
-                             {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
-}
-
 }  // namespace dlhook::analyzer::render

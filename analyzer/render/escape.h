@@ -41,7 +41,4 @@ std::string FoldedFrame(absl::string_view name);
 // Text in Markdown, also at the beginning of a line and in a cell of a table.
 std::string MarkdownText(absl::string_view text);
 
-// Text and attributes in HTML.
-std::string HtmlText(absl::string_view text);
-
 }  // namespace dlhook::analyzer::render

@@ -100,10 +100,6 @@ TEST(MarkdownText, HasNoSignsOfTheFormat) {
   EXPECT_EQ(MarkdownText("# no heading"), "\\# no heading");
 }
 
-TEST(HtmlText, HasNoSignsOfTheFormat) {
-  EXPECT_EQ(HtmlText("</script>\"'&#27;\n"), "&lt;/script&gt;&quot;&#39;&amp;#27;\\n");
-}
-
 TEST(FoldedFrame, HasNoSignsOfTheFormat) {
   EXPECT_EQ(FoldedFrame("a;b\n"), "a:b\\n");
   EXPECT_EQ(FoldedFrame("reorder 64"), "reorder_64");
