@@ -5,7 +5,6 @@
 #include <gelf.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -83,14 +82,6 @@ void AddSlots(Elf* elf, Elf_Data* relocations, Elf_Scn* symbols, uint64_t bias, 
   }
 }
 
-constexpr std::array<absl::string_view, 7> kWantedVariables = {"LD_PRELOAD",
-                                                               "LD_AUDIT",
-                                                               "CUDA_INJECTION64_PATH",
-                                                               "NVTX_INJECTION64_PATH",
-                                                               "NSYS_PROFILING_SESSION_ID",
-                                                               "CUDA_MPS_PIPE_DIRECTORY",
-                                                               "DLHOOK_CAPTURE"};
-
 absl::StatusOr<std::string> ReadProcFile(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
@@ -98,16 +89,6 @@ absl::StatusOr<std::string> ReadProcFile(const std::string& path) {
   if (file) text << file.rdbuf();
   if (!file || file.bad()) return absl::ErrnoToStatus(errno == 0 ? EACCES : errno, path);
   return text.str();
-}
-
-std::map<std::string, std::string> WantedVariables(absl::string_view environment) {
-  std::map<std::string, std::string> variables;
-  for (absl::string_view entry : absl::StrSplit(environment, '\0')) {
-    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(entry, absl::MaxSplits('=', 1));
-    const bool is_wanted = absl::c_linear_search(kWantedVariables, parts.first);
-    if (is_wanted && !parts.second.empty()) variables.emplace(parts.first, parts.second);
-  }
-  return variables;
 }
 
 bool IsSameFile(const std::string& path, const std::string& other) {
@@ -203,7 +184,9 @@ absl::StatusOr<ProcessLook> LookInto(pid_t pid, pid_t thread, const std::string&
   const absl::StatusOr<std::string> maps = ReadProcFile(folder + "/maps");
   if (!maps.ok()) return maps.status();
   if (const absl::StatusOr<std::string> environment = ReadProcFile(folder + "/environ"); environment.ok()) {
-    look.environment = WantedVariables(*environment);
+    for (absl::string_view entry : absl::StrSplit(*environment, '\0')) {
+      if (absl::ConsumePrefix(&entry, "LD_PRELOAD=")) look.preload = std::string(entry);
+    }
   }
   const ProcessMemory memory(thread);
   const std::vector<MappedFile> files = MappedFiles(*maps);

@@ -66,8 +66,8 @@ struct LoadedObject {
 
 struct ProcessLook {
   pid_t pid = 0;
-  std::string program;                             // path of the executable
-  std::map<std::string, std::string> environment;  // at its start; only variables about preloading
+  std::string program;  // path of the executable
+  std::string preload;  // LD_PRELOAD at its start
   std::vector<LoadedObject> objects;
   std::optional<size_t> shim;  // its index
 
