@@ -31,9 +31,6 @@ std::string EscapedTextproto(absl::string_view textproto);
 // A name in a callgrind file, which ends with the line.
 std::string CallgrindName(absl::string_view name);
 
-// A quoted string in dot, where backslash begins escapes and "&" entities.
-std::string DotString(absl::string_view text);
-
 // A frame of a folded stack. The format has no escapes: ";" becomes ":"; a number after the last blank would be taken
 // as a weight (flamegraph.pl and inferno then expect a second one, for a difference), so that blank becomes "_".
 std::string FoldedFrame(absl::string_view name);

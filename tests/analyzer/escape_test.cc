@@ -87,10 +87,6 @@ TEST(EscapedTextproto, ReadsBackAsWritten) {
   EXPECT_EQ(again.SerializeAsString(), trace.SerializeAsString());
 }
 
-TEST(DotString, HasNoQuotesEscapesOrEntitiesOfItsOwn) {
-  EXPECT_EQ(DotString("a\"b\\n&#27;\n"), "a\\\"b\\\\n&amp;#27;\\\\n");
-}
-
 TEST(MarkdownText, HasNoSignsOfTheFormat) {
   EXPECT_EQ(MarkdownText("a|b `c` *d* __init__ [e](f) <script>&#27;\n\\"),
             "a\\|b \\`c\\` \\*d\\* \\_\\_init\\_\\_ \\[e\\](f) &lt;script&gt;&amp;\\#27;\\\\n\\\\");
