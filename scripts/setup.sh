@@ -35,7 +35,7 @@ test_packages="$test_packages busybox redis-server sqlite3 strace tmux"
 test_packages="$test_packages musl-tools"  # a program of another C library, in tests/preload_e2e/test_hosts.py
 test_packages="$test_packages libunwind-dev libpapi-dev"  # for tests/testing_shim; what the shim opens at run time if it is there
 test_packages="$test_packages libdebuginfod1 xz-utils"  # the forms of debug information used in tests/analyzer/symbols
-test_packages="$test_packages valgrind graphviz"  # callgrind_annotate and dot read what `dlhook export` writes
+test_packages="$test_packages valgrind"  # callgrind_annotate reads what `dlhook export` writes
 test_packages="$test_packages libjemalloc2 libtcmalloc-minimal4"  # preloaded in tests/preload_e2e/test_sanitizers.py
 test_packages="$test_packages papi-tools linux-perf"  # reports what can be counted, in
                                                       # tests/preload_e2e/test_counters_command.py

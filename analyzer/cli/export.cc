@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include "absl/strings/numbers.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"
@@ -36,15 +35,6 @@ absl::StatusOr<FrameChoice> ReadFrames(const Args& args) {
   return choice;
 }
 
-absl::StatusOr<double> ReadMinShare(const Args& args) {
-  double percent = ExportOptions().min_percent;
-  const std::optional<std::string> text = args.Last("min-share");
-  if (text && (!absl::SimpleAtod(*text, &percent) || !(percent >= 0 && percent <= 100))) {
-    return absl::InvalidArgumentError(absl::StrCat("--min-share expects a number of percent, found '", *text, "'"));
-  }
-  return percent;
-}
-
 absl::StatusOr<Options> ExportOptionsOf(const Args& args) {
   Options options;
   absl::Status status =
@@ -55,7 +45,6 @@ absl::StatusOr<Options> ExportOptionsOf(const Args& args) {
   options.of_format.weight = (*weight)->weight;
   options.of_format.with_lines = args.Has("lines");
   options.of_format.python = args.Last("python").value_or(options.of_format.python);
-  status.Update(Store(ReadMinShare(args), &options.of_format.min_percent));
   status.Update(Store(ReadFrames(args), &options.of_profile.frames));
   if (!status.ok()) return status;
   const std::string only = args.Last("only").value_or("host");
@@ -205,10 +194,9 @@ Command ExportCommand() {
                      .help = "write to FILE instead of stdout",
                      .letter = 'o',
                      .alias = "out"},
-                    {"weight", "WEIGHT", "folded, dot: what to add up (default: time)"},
+                    {"weight", "WEIGHT", "folded: what to add up (default: time)"},
                     {"frames", "KIND[,KIND]...", "frames around a call (default: native,python,scopes)"},
                     {"lines", "", "folded: add line numbers to frames"},
-                    {"min-share", "PERCENT", "dot: omit what is below this share (default: 0.5)"},
                     {"python", "PYTHON", "parquet: interpreter with pyarrow (default: python3 in the PATH)"},
                     {"only", "WHAT", "host (default), gpu (as --weight gpu_time), library (by thread time)"},
                     {"layer", "NAME", "only what belongs to this layer"},
@@ -218,7 +206,6 @@ Command ExportCommand() {
                         "for go tool pprof -http : run.pb.gz, or speedscope"},
                        {"dlhook export RUN --format callgrind -o callgrind.out.run",
                         "for kcachegrind or callgrind_annotate"},
-                       {"dlhook export RUN --format dot | dot -Tsvg >run.svg", "a graph of who calls whom"},
                        {"dlhook export RUN --format perfetto -o run.perfetto-trace", "a timeline, for ui.perfetto.dev"},
                        {"dlhook export RUN --format sqlite -o run.sqlite", "a database"},
                        {"dlhook export RUN --frames layer,native --layer features.0", "one layer's stacks"}},

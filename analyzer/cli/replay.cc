@@ -359,7 +359,7 @@ Command ReplayCommand() {
                     {"budget", "TIME", "ends after this time, decided or not (default: 2min)"},
                     {"threads", "N", "of the framework (default: as in the run, where it can be told)"},
                     {"python", "PYTHON", "interpreter with the framework (default: the run's)"},
-                    {"format", "FORMAT", "text, csv, json, markdown or html (default: text)"},
+                    {"format", "FORMAT", "text, csv, json or markdown (default: text)"},
                     ColorFlag()},
           .examples = {{"dlhook replay RUN", "would channels_last, bfloat16 or other kernels be faster?"},
                        {"dlhook replay RUN --problem layer1.0.conv1 --budget 30s", "of one layer"}},

@@ -1,9 +1,7 @@
 // Run -> model -> tables -> renderer -> stdout.
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/answer/answer.h"
 #include "analyzer/cli/command.h"
@@ -12,6 +10,7 @@
 #include "analyzer/cli/run_file.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/findings/findings_table.h"
+#include "analyzer/io/child_process.h"
 #include "analyzer/page/report_page.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"
@@ -163,14 +162,6 @@ absl::StatusOr<ReportOptions> ReportOptionsOf(const Args& args) {
   return options;
 }
 
-// A word of a command line, as a shell takes it.
-std::string Quoted(const std::string& word) {
-  const bool is_plain = !word.empty() && absl::c_all_of(word, [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains("_-./:@%+=,~", c);
-  });
-  return is_plain ? word : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
-}
-
 int RunExplain(const std::string& name, const ReportOptions& options) {
   const absl::StatusOr<std::vector<Table>> tables = EmptyTables();
   if (!tables.ok()) return Fail("report", tables.status());
@@ -241,8 +232,8 @@ int RunReport(const Args& args) {
     paths.push_back(*std::move(latest));
   }
   const std::string named = absl::StrJoin(paths, " ");
-  const std::string words =
-      absl::StrJoin(paths, " ", [](std::string* out, const std::string& path) { absl::StrAppend(out, Quoted(path)); });
+  const std::string words = absl::StrJoin(
+      paths, " ", [](std::string* out, const std::string& path) { absl::StrAppend(out, ShellWord(path)); });
   Progress progress(named);
   absl::StatusOr<LoadedRun> run;
   absl::StatusOr<std::string> report;

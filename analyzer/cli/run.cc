@@ -9,7 +9,6 @@
 #include "analyzer/cli/collector.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/launch.h"
-#include "analyzer/cli/local_folder.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/cli/tables.h"
@@ -66,24 +65,17 @@ std::string AnswerOf(const std::string& path, TraceModel* model) {
       .value_or("");
 }
 
-// Where a launcher's traces are in the end.
-struct Recorded {
-  std::vector<std::shared_ptr<const RunFolder>> folders;
-  std::set<std::string> traces;  // of this launcher: base names
-  std::vector<std::string> problems;
-};
-
 // The last line, counted in the traces: what was drained from the rings may not have fit into these. Then the answers.
-void MakeEnd(const Collector& collector, const Recorded& recorded, bool is_shared, GivePiece give) {
+void MakeEnd(const Collector& collector, bool is_shared, GivePiece give) {
   Held held;
   std::vector<std::pair<std::string, LoadedRun>> runs;
-  for (const auto& folder : recorded.folders) {
+  for (const auto& folder : collector.folders()) {
     if (folder->IsRemoved()) continue;
     LoadOptions options = {.drain_leftover = DrainLeftoverRings,
                            .progress = nullptr,
                            .most_bytes = kEndReading.most_bytes,
                            .parts = kEndReading.parts};
-    if (is_shared) options.only = recorded.traces;
+    if (is_shared) options.only = collector.traces();
     absl::StatusOr<LoadedRun> run = LoadRun(folder->Path(), options);
     if (!run.ok() || run->model.processes.empty()) continue;
     Count(run->model, &held);
@@ -104,8 +96,8 @@ void MakeEnd(const Collector& collector, const Recorded& recorded, bool is_share
 
 constexpr uint64_t kLeastTraceBytes = 4096;
 
-void PrintEnd(const Collector& collector, const Recorded& recorded, bool is_shared, const std::string& end) {
-  const Made made = MakeInTime([&](GivePiece give) { MakeEnd(collector, recorded, is_shared, give); });
+void PrintEnd(const Collector& collector, bool is_shared, const std::string& end) {
+  const Made made = MakeInTime([&](GivePiece give) { MakeEnd(collector, is_shared, give); });
   for (size_t i = 1; i < made.pieces.size(); ++i) {
     WriteOutput(made.pieces[i], OutputKind::kText, STDERR_FILENO).IgnoreError();
   }
@@ -117,7 +109,7 @@ void PrintEnd(const Collector& collector, const Recorded& recorded, bool is_shar
   }
   if (!end.empty()) parts.push_back(absl::StrCat("the program ", end));
   std::vector<std::string> places;
-  for (const auto& folder : recorded.folders) {
+  for (const auto& folder : collector.folders()) {
     if (!folder->IsRemoved() && !folder->Names(std::string(kTraceSuffix)).empty()) places.push_back(folder->Path());
   }
   if (!places.empty())
@@ -125,18 +117,17 @@ void PrintEnd(const Collector& collector, const Recorded& recorded, bool is_shar
   PrintError(absl::StrJoin(parts, "; "));
 }
 
-bool HasTraces(const Collector& collector, const Recorded& recorded) {
-  for (const auto& folder : recorded.folders) {
+bool HasTraces(const Collector& collector) {
+  for (const auto& folder : collector.folders()) {
     if (!folder->Names(std::string(kTraceSuffix)).empty()) return true;
   }
   return collector.processes() > 0;
 }
 
 // `end`: how the program failed, see FailureOf.
-void PrintSummary(const Collector& collector, const Recorded& recorded, bool is_shared, const std::string& end,
-                  const std::string& program) {
-  for (const std::string& problem : recorded.problems) PrintError(problem);
-  if (collector.processes() == 0 && (is_shared || !HasTraces(collector, recorded))) {
+void PrintSummary(const Collector& collector, bool is_shared, const std::string& end, const std::string& program) {
+  for (const std::string& problem : collector.problems()) PrintError(problem);
+  if (collector.processes() == 0 && (is_shared || !HasTraces(collector))) {
     const std::string hint = ContainerHint(program);
     if (!end.empty()) {
       PrintError(absl::StrCat("the program ", end, " before any recorded call, so nothing was recorded", hint));
@@ -154,27 +145,7 @@ void PrintSummary(const Collector& collector, const Recorded& recorded, bool is_
     PrintError(absl::StrCat(collector.still_running(), " of its processes still run; their traces go on in ",
                             collector.folders().front()->Path(), ", and what is there can be read at any time"));
   }
-  PrintEnd(collector, recorded, is_shared, end);
-}
-
-// The run's own folder and, where something could not be moved, also the local one.
-Recorded Move(const Collector& collector, LocalFolder* local) {
-  local->MoveTraces();
-  Recorded recorded = {{local->run()}, local->moved(), collector.problems()};
-  recorded.problems.insert(recorded.problems.end(), local->problems().begin(), local->problems().end());
-  if (local->problems().empty()) return recorded;
-  recorded.folders.insert(recorded.folders.end(), collector.folders().begin(), collector.folders().end());
-  recorded.traces.insert(collector.traces().begin(), collector.traces().end());
-  return recorded;
-}
-
-// --local; null without it.
-absl::StatusOr<std::unique_ptr<LocalFolder>> MakeLocal(const Args& args, const RunPlace& place) {
-  const std::optional<std::string> parent = args.Last("local");
-  if (!parent) return nullptr;
-  absl::StatusOr<std::shared_ptr<const RunFolder>> run = RunFolder::Open(place.path);
-  if (!run.ok()) return run.status();
-  return LocalFolder::Make(*parent, *std::move(run));
+  PrintEnd(collector, is_shared, end);
 }
 
 int RunRun(const Args& args) {
@@ -193,28 +164,19 @@ int RunRun(const Args& args) {
   const auto on_long_file = signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes must end a write, not the collection
   const absl::StatusOr<RunPlace> place = MakeRunPlace(args, words.front());
   if (!place.ok()) return Fail("run", place.status(), kExitBadInput);
-  const absl::StatusOr<std::unique_ptr<LocalFolder>> local = MakeLocal(args, *place);
-  if (!local.ok()) {
-    place->file->RemoveIfLast();
-    return Fail("run", local.status(), kExitBadInput);
-  }
-  const std::string folder = *local == nullptr ? place->path : (*local)->path();
-  Collector collector(folder);
+  Collector collector(place->path);
   signal(SIGXFSZ, on_long_file);  // the program inherits it
-  const absl::StatusOr<pid_t> started = StartProgram(*program, words, PreloadVariables(*shim, folder));
+  const absl::StatusOr<pid_t> started = StartProgram(*program, words, PreloadVariables(*shim, place->path));
   signal(SIGXFSZ, SIG_IGN);
   if (!started.ok()) {
-    if (*local != nullptr) (*local)->MoveTraces();
     place->file->RemoveIfLast();
     return Fail("run", started.status(), absl::IsNotFound(started.status()) ? kExitNotFound : kExitNotExecutable);
   }
   RemoveOrphanedRings();
   const int wait_status = CollectUntilEnd(*started, &collector);
-  Recorded recorded = {collector.folders(), collector.traces(), collector.problems()};
-  if (*local != nullptr) recorded = Move(collector, local->get());
   const std::string end = FailureOf(wait_status);
-  PrintSummary(collector, recorded, !place->file->IsLast(), end, words.front());
-  if (!end.empty() || !HasTraces(collector, recorded)) place->file->TellOfEnd(words.front(), end);
+  PrintSummary(collector, !place->file->IsLast(), end, words.front());
+  if (!end.empty() || !HasTraces(collector)) place->file->TellOfEnd(words.front(), end);
   return EndAs(wait_status);
 }
 
@@ -226,14 +188,12 @@ Command RunCommand() {
       .summary = "start a program and record it",
       .operands = "PROGRAM [WORD]...",
       .flags = Joined({{RunFolderFlag(),
-                        {"replace", "", "a run that RUN holds already is removed (default: this one goes to RUN-2)"},
-                        {"local", "DIR", "record into a new folder in DIR, and move the traces to RUN at the end"}},
+                        {"replace", "", "a run that RUN holds already is removed (default: this one goes to RUN-2)"}},
                        VariableFlags()}),
       .examples =
           {{"dlhook run -o first -- python train.py", "records into the folder first; then: dlhook report first"},
            {"dlhook run --sample -- ./program", "what no hook sees, too; then: dlhook report RUN --table hotspots"},
            {"dlhook run --capture onednn,blas -- ./serve --port 80", "only the calls of two families of libraries"},
-           {"dlhook run --local /tmp -o /shared/run -- python train.py", "RUN is on a slow, shared file system"},
            {"dlhook run --start off -o late -- python train.py", "nothing until: dlhook ctl start late"}},
       .min_operands = 1,
       .max_operands = SIZE_MAX,

@@ -57,8 +57,8 @@ bool StillLiesIn(const RunFolder& folder, int fd) {
 // Other files stay.
 void RemoveTraces(const RunFolder& folder) {
   std::error_code error;
-  for (const absl::string_view suffix : {kTraceSuffix, absl::string_view(kRingSuffix),
-                                         absl::string_view(kJitFolderSuffix), absl::string_view(kElsewhereSuffix)}) {
+  for (const absl::string_view suffix :
+       {kTraceSuffix, absl::string_view(kRingSuffix), absl::string_view(kJitFolderSuffix)}) {
     for (const std::string& name : folder.Names(std::string(suffix))) {
       std::filesystem::remove_all(absl::StrCat(folder.Path(), "/", name), error);
     }

@@ -196,38 +196,6 @@ void CheckCounters(Findings* findings) {
   findings->push_back(CountingFinding(machine, sets));
 }
 
-// In a child process, because a library may do anything when it is loaded.
-bool CanBeLoaded(const std::vector<const char*>& sonames) {
-  const pid_t child = fork();
-  if (child < 0) return false;
-  if (child == 0) {
-    for (const char* soname : sonames) {
-      if (dlopen(soname, RTLD_NOW | RTLD_LOCAL) != nullptr) _exit(0);
-    }
-    _exit(1);
-  }
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-// Libraries that are used if present.
-void CheckOptionalLibraries(Findings* findings) {
-  const std::pair<const char*, std::vector<const char*>> kLibraries[] = {
-      {"PAPI", {"libpapi.so", "libpapi.so.7.2", "libpapi.so.7.1", "libpapi.so.7.0", "libpapi.so.6.0"}},
-      {"libunwind", {"libunwind.so.8"}},
-      {"debuginfod", {"libdebuginfod.so.1"}}};
-  std::vector<std::string> there, missing;
-  for (const auto& [name, sonames] : kLibraries) (CanBeLoaded(sonames) ? there : missing).emplace_back(name);
-  findings->push_back(
-      {"optional-libraries", Level::kOk, "",
-       absl::StrCat(there.empty() ? "" : absl::StrCat("there: ", absl::StrJoin(there, ", ")),
-                    there.empty() || missing.empty() ? "" : "; ",
-                    missing.empty() ? "" : absl::StrCat("not there: ", absl::StrJoin(missing, ", ")), "."),
-       ""});
-}
-
 void CheckConfinement(Findings* findings) {
   const std::string filter = ValueIn("/proc/self/status", "Seccomp");
   std::vector<std::string> words;
@@ -295,7 +263,6 @@ Findings CheckMachine(const absl::StatusOr<std::string>& shim, const std::string
   CheckConfinement(&findings);
   for (Finding& finding : GpuFindings(LookAtGpus())) findings.push_back(std::move(finding));
   CheckCounters(&findings);
-  CheckOptionalLibraries(&findings);
   return findings;
 }
 

@@ -1,10 +1,10 @@
-// Reads /proc/PID and the process's memory; writes and stops nothing.
+// Reads /proc/PID, the files of its objects (by libelf) and its memory; writes and stops nothing.
 #include "analyzer/doctor/process_look.h"
 
 #include <errno.h>
+#include <gelf.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -16,185 +16,71 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "preload/format/build_id.h"
+#include "analyzer/symbols/elf_object.h"
 #include "preload/format/hook_table.h"
 
 namespace dlhook::analyzer::inline doctor {
 namespace {
 
-// Ten times what the largest objects in use (TensorFlow's, PyTorch's, cuDNN's) need.
-constexpr int kMaxSegments = 256;
-constexpr uint64_t kMaxSegmentBytes = 64 << 20;  // of the dynamic section and notes
-constexpr uint64_t kMaxSymbols = 8 << 20;
-constexpr uint64_t kMaxStringBytes = 1 << 30;
-constexpr uint64_t kMaxRelocations = 16 << 20;
-constexpr uint64_t kPage = 4096;
-
-// Allocates nothing for an array whose end is not readable.
-template <typename T>
-bool ReadArray(const MemoryReader& memory, uint64_t address, uint64_t count, std::vector<T>* array) {
-  T last;
-  if (count > 0 && !memory.Read(address + (count - 1) * sizeof(T), &last, sizeof last)) return false;
-  array->resize(count);
-  return count == 0 || memory.Read(address, array->data(), count * sizeof(T));
+std::string TextAt(Elf* elf, size_t strings, size_t offset) {
+  const char* const text = elf_strptr(elf, strings, offset);
+  return text == nullptr ? "" : text;
 }
 
-class ImageReader {
- public:
-  ImageReader(const MemoryReader& memory, uint64_t base, const NameSet& wanted)
-      : memory_(memory), base_(base), wanted_(wanted) {}
-
-  absl::StatusOr<ElfImage> Read() {
-    if (!ReadHeaders()) return absl::DataLossError("no ELF object for x86-64");
-    if (!ReadDynamic()) return absl::DataLossError("the dynamic section is not whole");
-    if (!ReadSymbols()) return absl::DataLossError("the dynamic symbols are not whole");
-    CollectExports();
-    CollectSlots(Value(DT_RELA), Value(DT_RELASZ), Value(DT_RELACOUNT));
-    CollectSlots(Value(DT_JMPREL), Value(DT_PLTRELSZ), 0);
-    return std::move(image_);
+void AddSegments(Elf* elf, uint64_t bias, ElfImage* image) {
+  size_t count = 0;
+  GElf_Phdr segment;
+  if (elf_getphdrnum(elf, &count) != 0) return;
+  for (int i = 0; i < static_cast<int>(count) && gelf_getphdr(elf, i, &segment) != nullptr; ++i) {
+    const uint64_t start = bias + segment.p_vaddr;
+    if (segment.p_type == PT_INTERP) image->is_executable = true;
+    if (segment.p_type == PT_LOAD) image->segments.push_back({start, start + segment.p_memsz});
   }
+}
 
- private:
-  bool ReadHeaders() {
-    Elf64_Ehdr header;
-    if (!memory_.Read(base_, &header, sizeof header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return false;
-    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64) return false;
-    if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMaxSegments) return false;
-    if (!ReadArray(memory_, base_ + header.e_phoff, header.e_phnum, &segments_)) return false;
-    const auto first = absl::c_find_if(segments_, [](const Elf64_Phdr& segment) { return segment.p_type == PT_LOAD; });
-    if (first == segments_.end()) return false;
-    bias_ = base_ - (first->p_vaddr & ~(kPage - 1));
-    image_.is_executable = header.e_type == ET_EXEC;
-    for (const Elf64_Phdr& segment : segments_) {
-      if (segment.p_type == PT_INTERP) image_.is_executable = true;
-      const uint64_t start = bias_ + segment.p_vaddr;
-      if (segment.p_type == PT_LOAD) image_.segments.push_back({start, start + segment.p_memsz});
-      if (segment.p_type == PT_NOTE) ReadNotes(segment);
-    }
-    return true;
+void AddDynamic(Elf* elf, Elf_Data* entries, size_t strings, ElfImage* image) {
+  GElf_Dyn entry;
+  for (int i = 0; gelf_getdyn(entries, i, &entry) != nullptr && entry.d_tag != DT_NULL; ++i) {
+    const bool has_flag = entry.d_tag == DT_FLAGS && (entry.d_un.d_val & DF_SYMBOLIC) != 0;
+    if (entry.d_tag == DT_SYMBOLIC || has_flag) image->is_symbolic = true;
+    if (entry.d_tag == DT_SONAME) image->soname = TextAt(elf, strings, entry.d_un.d_val);
+    if (entry.d_tag == DT_NEEDED) image->needed.push_back(TextAt(elf, strings, entry.d_un.d_val));
   }
+}
 
-  void ReadNotes(const Elf64_Phdr& segment) {
-    std::vector<char> notes;
-    if (segment.p_memsz > kMaxSegmentBytes || !ReadArray(memory_, bias_ + segment.p_vaddr, segment.p_memsz, &notes))
-      return;
-    const BuildId id = BuildIdIn(notes.data(), notes.size());
-    if (id.size > 0) image_.build_id = absl::BytesToHexString({reinterpret_cast<const char*>(id.bytes), id.size});
+void AddExports(Elf* elf, Elf_Data* symbols, size_t strings, const NameSet& wanted, ElfImage* image) {
+  GElf_Sym symbol;
+  for (int i = 0; gelf_getsym(symbols, i, &symbol) != nullptr; ++i) {
+    const int binding = GELF_ST_BIND(symbol.st_info);
+    const int visibility = GELF_ST_VISIBILITY(symbol.st_other);
+    if (symbol.st_shndx == SHN_UNDEF || (binding != STB_GLOBAL && binding != STB_WEAK)) continue;
+    if (visibility != STV_DEFAULT && visibility != STV_PROTECTED) continue;
+    std::string name = TextAt(elf, strings, symbol.st_name);
+    if (wanted.contains(name)) image->exports.push_back({std::move(name), visibility == STV_PROTECTED});
   }
+}
 
-  bool ReadDynamic() {
-    for (const Elf64_Phdr& segment : segments_) {
-      if (segment.p_type != PT_DYNAMIC || segment.p_memsz > kMaxSegmentBytes) continue;
-      std::vector<Elf64_Dyn> entries;
-      if (!ReadArray(memory_, bias_ + segment.p_vaddr, segment.p_memsz / sizeof(Elf64_Dyn), &entries)) return false;
-      for (const Elf64_Dyn& entry : entries) {
-        if (entry.d_tag == DT_NULL) break;
-        if (entry.d_tag == DT_NEEDED) needed_.push_back(entry.d_un.d_val);
-        dynamic_.emplace(entry.d_tag, entry.d_un.d_val);
-      }
-      image_.is_symbolic = dynamic_.contains(DT_SYMBOLIC) || (Value(DT_FLAGS) & DF_SYMBOLIC) != 0;
-      return true;
-    }
-    return false;  // statically linked
+// Values are those in memory.
+void AddSlots(Elf* elf, Elf_Data* relocations, Elf_Scn* symbols, uint64_t bias, const MemoryReader& memory,
+              const NameSet& wanted, ElfImage* image) {
+  GElf_Shdr header;
+  GElf_Rela relocation;
+  GElf_Sym symbol;
+  if (gelf_getshdr(symbols, &header) == nullptr || header.sh_type != SHT_DYNSYM) return;
+  for (int i = 0; gelf_getrela(relocations, i, &relocation) != nullptr; ++i) {
+    const uint64_t type = GELF_R_TYPE(relocation.r_info);
+    const auto index = static_cast<int>(GELF_R_SYM(relocation.r_info));
+    if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) continue;
+    if (index == 0 || relocation.r_addend != 0 || gelf_getsym(elf_getdata(symbols, nullptr), index, &symbol) == nullptr)
+      continue;
+    const bool is_elsewhere = symbol.st_shndx == SHN_UNDEF;
+    BoundSlot slot = {.name = TextAt(elf, header.sh_link, symbol.st_name),
+                      .definition = is_elsewhere ? 0 : bias + symbol.st_value,
+                      .is_weak = is_elsewhere && GELF_ST_BIND(symbol.st_info) == STB_WEAK};
+    if (wanted.contains(slot.name) && memory.Read(bias + relocation.r_offset, &slot.value, sizeof slot.value))
+      image->slots.push_back(std::move(slot));
   }
-
-  bool ReadSymbols() {
-    // Strings first: names in the dynamic section need them even if there are no symbols.
-    const uint64_t bytes = Value(DT_STRSZ);
-    if (bytes > kMaxStringBytes || !ReadArray(memory_, Address(Value(DT_STRTAB)), bytes, &strings_)) return false;
-    if (dynamic_.contains(DT_SONAME)) image_.soname = std::string(Name(Value(DT_SONAME)));
-    for (const uint64_t name : needed_) image_.needed.emplace_back(Name(name));
-    const uint64_t count = CountSymbols();
-    return count <= kMaxSymbols && ReadArray(memory_, Address(Value(DT_SYMTAB)), count, &symbols_);
-  }
-
-  // DT_GNU_HASH has no number of symbols: it is one more than the end of the last chain.
-  uint64_t CountSymbols() const {
-    uint32_t header[4];  // buckets, first hashed symbol, words of the filter, shift
-    if (const uint64_t hash = Value(DT_HASH); hash != 0) {
-      return memory_.Read(Address(hash), header, 2 * sizeof(uint32_t)) ? header[1] : 0;
-    }
-    const uint64_t hash = Value(DT_GNU_HASH);
-    if (hash == 0 || !memory_.Read(Address(hash), header, sizeof header)) return 0;
-    if (header[0] > kMaxSymbols || header[2] > kMaxSymbols) return 0;
-    std::vector<uint32_t> buckets;
-    const uint64_t buckets_at = Address(hash) + sizeof header + uint64_t{header[2]} * sizeof(uint64_t);
-    if (!ReadArray(memory_, buckets_at, header[0], &buckets)) return 0;
-    uint32_t last = 0;
-    for (const uint32_t bucket : buckets) last = std::max(last, bucket);
-    if (last < header[1]) return header[1];  // nothing is exported: all symbols precede the first hashed one
-    const uint64_t chains_at = buckets_at + uint64_t{header[0]} * sizeof(uint32_t);
-    for (uint64_t symbol = last; symbol < kMaxSymbols; ++symbol) {
-      uint32_t link = 0;
-      if (!memory_.Read(chains_at + (symbol - header[1]) * sizeof link, &link, sizeof link)) return 0;
-      if ((link & 1) != 0) return symbol + 1;
-    }
-    return 0;
-  }
-
-  void CollectExports() {
-    for (const Elf64_Sym& symbol : symbols_) {
-      const int binding = ELF64_ST_BIND(symbol.st_info);
-      const int visibility = ELF64_ST_VISIBILITY(symbol.st_other);
-      if (symbol.st_shndx == SHN_UNDEF || (binding != STB_GLOBAL && binding != STB_WEAK)) continue;
-      if (visibility != STV_DEFAULT && visibility != STV_PROTECTED) continue;
-      const absl::string_view name = Name(symbol.st_name);
-      if (wanted_.contains(name)) image_.exports.push_back({std::string(name), visibility == STV_PROTECTED});
-    }
-  }
-
-  void CollectSlots(uint64_t address, uint64_t bytes, uint64_t skipped) {
-    const uint64_t count = bytes / sizeof(Elf64_Rela);
-    if (count > kMaxRelocations || skipped >= count) return;
-    std::vector<Elf64_Rela> relocations;
-    if (!ReadArray(memory_, Address(address) + skipped * sizeof(Elf64_Rela), count - skipped, &relocations)) return;
-    for (const Elf64_Rela& relocation : relocations) {
-      const uint32_t type = ELF64_R_TYPE(relocation.r_info);
-      const uint64_t index = ELF64_R_SYM(relocation.r_info);
-      if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) continue;
-      if (index == 0 || index >= symbols_.size() || relocation.r_addend != 0) continue;
-      const Elf64_Sym& symbol = symbols_[index];
-      const absl::string_view name = Name(symbol.st_name);
-      if (!wanted_.contains(name)) continue;
-      BoundSlot slot;
-      slot.name = std::string(name);
-      slot.is_weak = symbol.st_shndx == SHN_UNDEF && ELF64_ST_BIND(symbol.st_info) == STB_WEAK;
-      slot.definition = symbol.st_shndx == SHN_UNDEF ? 0 : bias_ + symbol.st_value;
-      if (memory_.Read(bias_ + relocation.r_offset, &slot.value, sizeof slot.value))
-        image_.slots.push_back(std::move(slot));
-    }
-  }
-
-  uint64_t Value(int64_t tag) const {
-    const auto found = dynamic_.find(tag);
-    return found == dynamic_.end() ? 0 : found->second;
-  }
-  // glibc relocates most addresses in the dynamic section in place, except if the section is read-only.
-  uint64_t Address(uint64_t value) const { return image_.Contains(value) ? value : value + bias_; }
-  absl::string_view Name(uint64_t offset) const {
-    if (offset >= strings_.size()) return {};
-    return {strings_.data() + offset, strnlen(strings_.data() + offset, strings_.size() - offset)};
-  }
-
-  const MemoryReader& memory_;
-  const uint64_t base_;
-  const NameSet& wanted_;
-  ElfImage image_;
-  uint64_t bias_ = 0;
-  std::vector<Elf64_Phdr> segments_;
-  std::map<int64_t, uint64_t> dynamic_;
-  std::vector<uint64_t> needed_;  // places of names
-  std::vector<Elf64_Sym> symbols_;
-  std::vector<char> strings_;
-};
-
-constexpr std::array<absl::string_view, 7> kWantedVariables = {"LD_PRELOAD",
-                                                               "LD_AUDIT",
-                                                               "CUDA_INJECTION64_PATH",
-                                                               "NVTX_INJECTION64_PATH",
-                                                               "NSYS_PROFILING_SESSION_ID",
-                                                               "CUDA_MPS_PIPE_DIRECTORY",
-                                                               "DLHOOK_CAPTURE"};
+}
 
 absl::StatusOr<std::string> ReadProcFile(const std::string& path) {
   errno = 0;
@@ -203,16 +89,6 @@ absl::StatusOr<std::string> ReadProcFile(const std::string& path) {
   if (file) text << file.rdbuf();
   if (!file || file.bad()) return absl::ErrnoToStatus(errno == 0 ? EACCES : errno, path);
   return text.str();
-}
-
-std::map<std::string, std::string> WantedVariables(absl::string_view environment) {
-  std::map<std::string, std::string> variables;
-  for (absl::string_view entry : absl::StrSplit(environment, '\0')) {
-    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(entry, absl::MaxSplits('=', 1));
-    const bool is_wanted = absl::c_linear_search(kWantedVariables, parts.first);
-    if (is_wanted && !parts.second.empty()) variables.emplace(parts.first, parts.second);
-  }
-  return variables;
 }
 
 bool IsSameFile(const std::string& path, const std::string& other) {
@@ -228,13 +104,33 @@ bool IsLoaderOrLibc(absl::string_view path) {
 
 }  // namespace
 
-// Program headers -> dynamic section -> symbols and relocations, all through MemoryReader.
 bool ElfImage::Contains(uint64_t address) const {
   return absl::c_any_of(segments, [address](const AddressRange& range) { return range.Contains(address); });
 }
 
-absl::StatusOr<ElfImage> ReadElfImage(const MemoryReader& memory, uint64_t base, const NameSet& wanted) {
-  return ImageReader(memory, base, wanted).Read();
+absl::StatusOr<ElfImage> ReadElfImage(const std::string& path, uint64_t base, const MemoryReader& memory,
+                                      const NameSet& wanted) {
+  const ElfObject object(path, "");
+  GElf_Ehdr file;
+  if (!object.refusal().empty()) return absl::NotFoundError(object.refusal());
+  Elf* const elf = object.elf();
+  if (gelf_getehdr(elf, &file) == nullptr || file.e_machine != EM_X86_64)
+    return absl::DataLossError("no ELF object for x86-64");
+  const uint64_t bias = base - object.first_address();
+  ElfImage image = {.build_id = absl::BytesToHexString(object.build_id()), .is_executable = file.e_type == ET_EXEC};
+  AddSegments(elf, bias, &image);
+  bool is_dynamic = false;
+  for (Elf_Scn* section = elf_nextscn(elf, nullptr); section != nullptr; section = elf_nextscn(elf, section)) {
+    GElf_Shdr header;
+    Elf_Data* const data = gelf_getshdr(section, &header) == nullptr ? nullptr : elf_getdata(section, nullptr);
+    if (data == nullptr) continue;
+    is_dynamic = is_dynamic || header.sh_type == SHT_DYNAMIC;
+    if (header.sh_type == SHT_DYNAMIC) AddDynamic(elf, data, header.sh_link, &image);
+    if (header.sh_type == SHT_DYNSYM) AddExports(elf, data, header.sh_link, wanted, &image);
+    if (header.sh_type == SHT_RELA) AddSlots(elf, data, elf_getscn(elf, header.sh_link), bias, memory, wanted, &image);
+  }
+  if (!is_dynamic) return absl::DataLossError("it is linked statically");
+  return image;
 }
 
 std::vector<MappedFile> MappedFiles(absl::string_view maps) {
@@ -288,13 +184,15 @@ absl::StatusOr<ProcessLook> LookInto(pid_t pid, pid_t thread, const std::string&
   const absl::StatusOr<std::string> maps = ReadProcFile(folder + "/maps");
   if (!maps.ok()) return maps.status();
   if (const absl::StatusOr<std::string> environment = ReadProcFile(folder + "/environ"); environment.ok()) {
-    look.environment = WantedVariables(*environment);
+    for (absl::string_view entry : absl::StrSplit(*environment, '\0')) {
+      if (absl::ConsumePrefix(&entry, "LD_PRELOAD=")) look.preload = std::string(entry);
+    }
   }
   const ProcessMemory memory(thread);
   const std::vector<MappedFile> files = MappedFiles(*maps);
   for (const MappedFile& file : files) {
-    absl::StatusOr<ElfImage> image = ReadElfImage(memory, file.base, names.all());
-    if (!image.ok()) continue;  // another kind of file with executable pages, or a statically linked program
+    absl::StatusOr<ElfImage> image = ReadElfImage(folder + "/root" + file.path, file.base, memory, names.all());
+    if (!image.ok()) continue;  // another kind of file with executable pages, or it is gone
     if (IsSameFile(file.path, shim_path)) look.shim = look.objects.size();
     look.objects.push_back({file.path, file.base, *std::move(image)});
     if (IsLoaderOrLibc(file.path)) look.objects.back().image.slots.clear();

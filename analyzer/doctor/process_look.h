@@ -8,9 +8,8 @@
 
 namespace dlhook::analyzer::inline doctor {
 
-// How the loader bound one ELF object: read from the memory of the process, so that it shows what was bound, not what
-// the file suggests. No address or size in an image is trusted until memory confirms it: a hostile file causes an error
-// or missing entries, never more work than the limits allow.
+// How the loader bound one ELF object: names are read from its file, values from the memory of the process, so that it
+// shows what was bound, not what the file suggests.
 using NameSet = absl::flat_hash_set<std::string>;
 
 // A word of the object that the loader sets to the address of a symbol: in the GOT, or in a table of function pointers.
@@ -45,9 +44,10 @@ struct ElfImage {
   bool Contains(uint64_t address) const;
 };
 
-// The object whose first page is mapped at `base`. Collects slots and exports of names in `wanted`. DataLoss: not an
-// ELF object of this architecture, or incomplete.
-absl::StatusOr<ElfImage> ReadElfImage(const MemoryReader& memory, uint64_t base, const NameSet& wanted);
+// The file whose first page is mapped at `base`. Collects slots and exports of names in `wanted`. An error: it is no ELF
+// object of this architecture, or can't be read.
+absl::StatusOr<ElfImage> ReadElfImage(const std::string& path, uint64_t base, const MemoryReader& memory,
+                                      const NameSet& wanted);
 
 // An ELF file as shown in /proc/PID/maps.
 struct MappedFile {
@@ -66,8 +66,8 @@ struct LoadedObject {
 
 struct ProcessLook {
   pid_t pid = 0;
-  std::string program;                             // path of the executable
-  std::map<std::string, std::string> environment;  // at its start; only variables about preloading
+  std::string program;  // path of the executable
+  std::string preload;  // LD_PRELOAD at its start
   std::vector<LoadedObject> objects;
   std::optional<size_t> shim;  // its index
 

@@ -34,9 +34,7 @@ void AddOnce(Finding finding, Findings* findings) {
 }
 
 bool IsPreloaded(const std::string& path, const ProcessLook& look) {
-  const auto preload = look.environment.find("LD_PRELOAD");
-  if (preload == look.environment.end()) return false;
-  for (absl::string_view entry : absl::StrSplit(preload->second, absl::ByAnyChar(": "), absl::SkipEmpty())) {
+  for (absl::string_view entry : absl::StrSplit(look.preload, absl::ByAnyChar(": "), absl::SkipEmpty())) {
     if (BaseName(entry) == BaseName(path)) return true;
   }
   return false;
@@ -250,7 +248,7 @@ void AddUnreached(const Trial& trial, Findings* findings) {
       return absl::c_any_of(object.image.exports, is_hooked) || absl::c_any_of(object.image.slots, is_hooked);
     });
     if (!matters) continue;
-    const bool was_asked = look.environment.contains("LD_PRELOAD");
+    const bool was_asked = !look.preload.empty();
     AddOnce(
         {was_asked ? "shim-not-loaded" : "environment-cleared", Level::kWarning, look.program,
          was_asked ? "was started with LD_PRELOAD, but the loader did not load dlhook into it."
@@ -281,47 +279,6 @@ void AddLayerNames(const Trial& trial, const ProgramReport& report, Findings* fi
                        "and do not have the program's names.",
                        "In a C++ program with symbols, DLHOOK_STACKS=native names them by the functions above the "
                        "calls; for a Python program, report --by line shows the lines."});
-}
-
-// CUPTI admits one subscriber; dlhook leaves it to the other tool.
-void AddOthersOfCupti(const ProcessLook& look, Findings* findings) {
-  const char* const kAdvice = "Profile without the other tool, or see the capability gpu-time for what dlhook had.";
-  const auto tool = look.environment.find("CUDA_INJECTION64_PATH");
-  if (tool != look.environment.end() && BaseName(tool->second) != "libdlhook.so") {
-    AddOnce({"cupti-taken", Level::kNote, tool->second,
-             "is injected into CUDA programs and may take CUPTI, which admits one tool: GPU times are then taken from "
-             "CUDA events, or missing.",
-             kAdvice},
-            findings);
-  } else if (look.environment.contains("NSYS_PROFILING_SESSION_ID")) {
-    AddOnce({"cupti-taken", Level::kNote, "Nsight Systems",
-             "runs this program and has CUPTI, which admits one tool: times of GPUs then come from pairs of events, or "
-             "from nowhere.",
-             kAdvice},
-            findings);
-  }
-  if (look.environment.contains("CUDA_MPS_PIPE_DIRECTORY")) {
-    AddOnce({"gpu-shared", Level::kNote, look.program,
-             "uses its GPUs through MPS (CUDA_MPS_PIPE_DIRECTORY): other processes' kernels may run at the same time "
-             "and make its own longer.",
-             ""},
-            findings);
-  }
-}
-
-void AddOtherTools(const Trial& trial, Findings* findings) {
-  for (const ProcessLook& look : trial.looks) {
-    AddOthersOfCupti(look, findings);
-    for (const LoadedObject& object : look.objects) {
-      if (absl::StartsWith(BaseName(object.path), "libasan.so")) {
-        AddOnce({"sanitizer", Level::kWarning, look.program,
-                 "is built with AddressSanitizer, which wants to be the first library and may refuse to run with "
-                 "dlhook before it.",
-                 "Profile a build without it."},
-                findings);
-      }
-    }
-  }
 }
 
 void AddEnd(const Trial& trial, const ProgramReport& report, Findings* findings) {
@@ -378,7 +335,6 @@ std::vector<Finding> FindTroubles(const Trial& trial, const ProgramReport& repor
   if (trial.model != nullptr) AddCapabilities(*trial.model, &findings);
   AddCpuTimeFindings(report.cpu_time, &findings);
   AddLayerNames(trial, report, &findings);
-  AddOtherTools(trial, &findings);
   AddEnd(trial, report, &findings);
   absl::c_stable_sort(findings, [](const Finding& a, const Finding& b) {
     return static_cast<int>(a.level) > static_cast<int>(b.level);

@@ -50,7 +50,6 @@ class ExportOutput {
 struct ExportOptions {
   Weight weight = Weight::kTime;   // for formats with a single one
   bool with_lines = false;         // names of frames include lines, if the format has no field for them
-  double min_percent = 0.5;        // for a graph: functions and edges below this part of the whole are omitted
   std::string python = "python3";  // for Parquet: an interpreter that has pyarrow
 };
 
@@ -73,7 +72,7 @@ struct Exporter {
 
 const std::vector<Exporter>& Exporters();
 
-ProfileExport ExportFolded, ExportPprof, ExportCallgrind, ExportDot;
+ProfileExport ExportFolded, ExportPprof, ExportCallgrind;
 TimelineExport ExportPerfetto, ExportChrome;
 TablesExport ExportSqlite, ExportParquet;
 

@@ -6,9 +6,8 @@ namespace dlhook::analyzer::inline exports {
 const std::vector<Exporter>& Exporters() {
   static const auto& kExporters = *new std::vector<Exporter>{
       {"folded", "one line per stack, for flame graphs: flamegraph.pl, inferno, speedscope", false, ExportFolded},
-      {"pprof", "profile.proto, gzipped: pprof, go tool pprof, speedscope", true, ExportPprof},
+      {"pprof", "profile.proto, gzipped: pprof, go tool pprof (also -dot), speedscope", true, ExportPprof},
       {"callgrind", "for callgrind_annotate and KCachegrind", false, ExportCallgrind},
-      {"dot", "a graph of functions, for Graphviz: dot -Tsvg", false, ExportDot},
       {"perfetto", "a timeline for ui.perfetto.dev and trace_processor", true, nullptr, ExportPerfetto},
       {"chrome", "the same timeline as JSON, for chrome://tracing, Perfetto and others", false, nullptr, ExportChrome},
       {"sqlite", "a database: the tables of the report, every call and scope, and views", true, nullptr, nullptr,

@@ -54,12 +54,6 @@ std::array<std::string, 3> FirstLines(const std::string& path) {
   return first;
 }
 
-std::string Elsewhere(const std::string& pointer) {
-  const auto [host, path, rest] = FirstLines(pointer);
-  return absl::StrCat("traces of this run are still in ", path, " on ", host,
-                      "; if their launcher was killed, report and copy them there, then remove ", pointer);
-}
-
 // Sorts them, each once, and finds what they have in common.
 void FinishPaths(RunFiles* run) {
   std::vector<std::string>& paths = run->paths;
@@ -93,14 +87,10 @@ absl::StatusOr<RunFiles> FindInFolder(const std::string& path, RunFiles run) {
     ++entries;
     const std::string file = entry->path().string();
     (absl::EndsWith(file, kTraceSuffix) ? run.paths : others).push_back(file);
-    if (absl::EndsWith(file, kElsewhereSuffix)) run.elsewhere.push_back(Elsewhere(file));
   }
   if (error) return FileError(path, "cannot list the folder", error.value());
   if (run.paths.empty()) run.paths = TracesInFolders(others);
   if (run.paths.empty()) absl::c_copy_if(others, std::back_inserter(run.paths), HasJsonName);
-  if (run.paths.empty() && !run.elsewhere.empty()) {
-    return absl::NotFoundError(absl::StrCat(path, ": ", run.elsewhere.front()));
-  }
   // The program that failed or left an empty run here.
   const auto [key, silent, failure] = FirstLines(absl::StrCat(path, "/", kRunFileName));
   run.failure = failure;
@@ -257,7 +247,6 @@ absl::StatusOr<RunFiles> FindRun(const std::vector<std::string>& paths) {
     const absl::StatusOr<RunFiles> part = FindRun(path);
     if (!part.ok()) return part.status();
     if (run.failure.empty()) run.failure = part->failure;
-    run.elsewhere.insert(run.elsewhere.end(), part->elsewhere.begin(), part->elsewhere.end());
     for (const std::string& trace : part->paths) {
       run.paths.push_back(std::filesystem::absolute(trace).lexically_normal().string());
     }

@@ -24,9 +24,6 @@ bool HasJsonName(absl::string_view path);
 // the program and one that says how it failed.
 constexpr char kRunFileName[] = "dlhook.run";
 
-// Of a file in a run folder, left by `dlhook run --local` as long as traces of the run are elsewhere: the host and a path.
-constexpr char kElsewhereSuffix[] = ".elsewhere";
-
 // A regular file that is read in pieces. Never mapped: a reader of a mapping is killed if the file is truncated.
 class ByteSource {
  public:
@@ -81,11 +78,10 @@ class ByteChunk {
 
 // The process traces of one launch.
 struct RunFiles {
-  std::string name;                         // base name of the folder or file, or of all folders
-  std::vector<std::string> paths;           // in name order
-  std::string common_folder = "";           // what all paths begin with, up to a slash
-  std::vector<std::string> elsewhere = {};  // traces that are not here yet: sentences
-  std::string failure = "";                 // "ended with code 1"; empty: it did not fail, or that is not known
+  std::string name;                // base name of the folder or file, or of all folders
+  std::vector<std::string> paths;  // in name order
+  std::string common_folder = "";  // what all paths begin with, up to a slash
+  std::string failure = "";        // "ended with code 1"; empty: it did not fail, or that is not known
 
   // Within the common folder: the base name unless the traces lie in several folders.
   std::string NameOf(absl::string_view path) const;

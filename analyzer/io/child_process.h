@@ -16,6 +16,9 @@ namespace dlhook::analyzer::inline io {
 // As exec takes words and variables; valid as long as these.
 std::vector<char*> Pointers(const std::vector<std::string>& words);
 
+// A word of a command line, as a shell takes it.
+std::string ShellWord(const std::string& word);
+
 class ChildProcess {
  public:
   // `name`: for messages. The first of the words is found in the PATH.

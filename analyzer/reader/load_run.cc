@@ -245,7 +245,6 @@ absl::StatusOr<LoadedRun> LoadRun(const std::vector<std::string>& paths, const L
   const Shares shares(options, all, files->paths.size());
   uint64_t done_before = 0;
   TraceBuilder builder(*files);
-  for (const std::string& sentence : files->elsewhere) builder.Note(sentence);
   LoadedRun run;
   run.failure = files->failure;
   for (const std::string& file : files->paths) {

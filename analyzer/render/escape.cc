@@ -101,10 +101,6 @@ std::string EscapedJson(absl::string_view json) { return Replaced(json, PutJson)
 std::string EscapedTextproto(absl::string_view textproto) { return Replaced(textproto, PutTextproto); }
 std::string CallgrindName(absl::string_view name) { return VisibleText(name); }
 
-std::string DotString(absl::string_view text) {
-  return absl::StrReplaceAll(VisibleText(text), {{"\\", "\\\\"}, {"\"", "\\\""}, {"&", "&amp;"}});
-}
-
 std::string FoldedFrame(absl::string_view name) {
   std::string frame = absl::StrReplaceAll(VisibleText(name), {{";", ":"}});
   absl::StripAsciiWhitespace(&frame);
@@ -131,11 +127,6 @@ std::string MarkdownText(absl::string_view text) {
     out += visible[i];
   }
   return out;
-}
-
-std::string HtmlText(absl::string_view text) {
-  return absl::StrReplaceAll(VisibleText(text),
-                             {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
 }
 
 }  // namespace dlhook::analyzer::render

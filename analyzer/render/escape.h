@@ -31,17 +31,11 @@ std::string EscapedTextproto(absl::string_view textproto);
 // A name in a callgrind file, which ends with the line.
 std::string CallgrindName(absl::string_view name);
 
-// A quoted string in dot, where backslash begins escapes and "&" entities.
-std::string DotString(absl::string_view text);
-
 // A frame of a folded stack. The format has no escapes: ";" becomes ":"; a number after the last blank would be taken
 // as a weight (flamegraph.pl and inferno then expect a second one, for a difference), so that blank becomes "_".
 std::string FoldedFrame(absl::string_view name);
 
 // Text in Markdown, also at the beginning of a line and in a cell of a table.
 std::string MarkdownText(absl::string_view text);
-
-// Text and attributes in HTML.
-std::string HtmlText(absl::string_view text);
 
 }  // namespace dlhook::analyzer::render

@@ -37,7 +37,6 @@ std::string RenderCsv(const Report& report);   // RFC 4180
 std::vector<std::string> CsvNotes(const Report& report);
 std::string RenderJson(const Report& report);
 std::string RenderMarkdown(const Report& report);
-std::string RenderHtml(const Report& report);
 
 // What a report says about the run in addition to its tables: names of the schema's enums, and sentences.
 

@@ -1,5 +1,4 @@
-// Second half of the step finder: where in its period a step begins, and the list of all steps. See
-// step_finder.h.
+// Where in the period (step_period.cc) a step begins, and the list of all steps.
 #include "analyzer/steps/step_finder.h"
 
 #include <algorithm>

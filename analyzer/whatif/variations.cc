@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/io/child_process.h"
 
 namespace dlhook::analyzer::inline whatif {
 namespace {
@@ -113,18 +113,12 @@ void AddThreads(const Ground& ground, absl::string_view variable, std::vector<Ca
   }
 }
 
-std::string Quoted(const std::string& word) {
-  constexpr char kPlain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%^";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
-}
-
 }  // namespace
 
 std::string CommandLine(const Variation& variation, const std::vector<std::string>& words) {
   std::vector<std::string> line;
-  for (const auto& [name, value] : variation.environment) line.push_back(absl::StrCat(name, "=", Quoted(value)));
-  for (const std::string& word : variation.words.empty() ? words : variation.words) line.push_back(Quoted(word));
+  for (const auto& [name, value] : variation.environment) line.push_back(absl::StrCat(name, "=", ShellWord(value)));
+  for (const std::string& word : variation.words.empty() ? words : variation.words) line.push_back(ShellWord(word));
   return absl::StrJoin(line, " ");
 }
 

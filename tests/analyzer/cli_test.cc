@@ -156,7 +156,7 @@ TEST_F(CliTest, NamesWhatIsWrongInACommandLine) {
   ExpectUsageError("report --help=x", "report: --help takes no value (see dlhook help report)");
   ExpectUsageError("export a b", "export: expected only RUN, found 'b' too (see dlhook help export)");
   ExpectUsageError("report " + trace + " --format xml",
-                   "report: unknown format 'xml'; expected one of: text, csv, json, markdown, html");
+                   "report: unknown format 'xml'; expected one of: text, csv, json, markdown");
   ExpectUsageError("report " + trace + " --limit many", "report: --limit expects a number of rows, found 'many'");
   ExpectUsageError(
       "report " + trace + " --by colour",

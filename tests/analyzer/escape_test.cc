@@ -87,10 +87,6 @@ TEST(EscapedTextproto, ReadsBackAsWritten) {
   EXPECT_EQ(again.SerializeAsString(), trace.SerializeAsString());
 }
 
-TEST(DotString, HasNoQuotesEscapesOrEntitiesOfItsOwn) {
-  EXPECT_EQ(DotString("a\"b\\n&#27;\n"), "a\\\"b\\\\n&amp;#27;\\\\n");
-}
-
 TEST(MarkdownText, HasNoSignsOfTheFormat) {
   EXPECT_EQ(MarkdownText("a|b `c` *d* __init__ [e](f) <script>&#27;\n\\"),
             "a\\|b \\`c\\` \\*d\\* \\_\\_init\\_\\_ \\[e\\](f) &lt;script&gt;&amp;\\#27;\\\\n\\\\");
@@ -98,10 +94,6 @@ TEST(MarkdownText, HasNoSignsOfTheFormat) {
   EXPECT_EQ(MarkdownText("1. no list"), "1\\. no list");
   EXPECT_EQ(MarkdownText("- no list"), "\\- no list");
   EXPECT_EQ(MarkdownText("# no heading"), "\\# no heading");
-}
-
-TEST(HtmlText, HasNoSignsOfTheFormat) {
-  EXPECT_EQ(HtmlText("</script>\"'&#27;\n"), "&lt;/script&gt;&quot;&#39;&amp;#27;\\n");
 }
 
 TEST(FoldedFrame, HasNoSignsOfTheFormat) {

@@ -61,14 +61,13 @@ class Export(e2e.Case):
         def error(*options):
             return exports.export(run, *options, expected_code=2)
 
-        self.assertIn("unknown format 'pporf'; did you mean pprof? Expected one of: folded, pprof, callgrind, dot",
+        self.assertIn("unknown format 'pporf'; did you mean pprof? Expected one of: folded, pprof, callgrind, perfetto",
                       error("--format", "pporf"))
         self.assertIn("unknown weight 'tiem'; did you mean time?", error("--weight", "tiem"))
         self.assertIn("unknown frames 'pythn'; did you mean python?", error("--frames", "native,pythn"))
         self.assertIn("unknown --only 'libary'; did you mean library?", error("--only", "libary"))
         self.assertIn("unknown function 'sgem_'; did you mean sgemm_?", error("--function", "sgem_"))
         self.assertIn("unknown layer 'conv9'", error("--layer", "conv9"))
-        self.assertIn("--min-share expects a number of percent, found '101'", error("--min-share", "101"))
         missing = os.path.join(self.folder, "none", "file")
         self.assertIn(f"cannot write {missing}: No such file or directory", error("--out", missing))
         self.assertIn("cannot write /dev/full: No space left on device", error("--out", "/dev/full"))

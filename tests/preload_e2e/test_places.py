@@ -11,7 +11,6 @@ import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
@@ -177,72 +176,6 @@ class Places(PlaceCase):
                 self.assertEqual(len(run.trace().calls), 9)
                 self.assertIn(b"the working directory was removed", e2e.run([e2e.DLHOOK, "report", run.path]).out)
                 shutil.rmtree(self.fallback())
-
-
-class Local(PlaceCase):
-    """dlhook run --local: recorded in one place, moved to another at the end."""
-
-    def start(self):
-        """A launcher whose program has made 3000 calls and waits, and the folder in which it records."""
-        self.local = os.path.join(self.folder, "local")
-        os.makedirs(self.local, exist_ok=True)
-        process = e2e.start([e2e.DLHOOK, "run", "--local", self.local, "-o", self.run_path, "--", e2e.victim("stepwise")])
-        process.stdin.write(b"3000\n")
-        process.stdin.flush()
-        self.assertEqual(process.stdout.readline(), b"3000 done\n")
-        (folder,) = glob.glob(f"{self.local}/*")
-        return process, folder
-
-    def said_of_the_run(self):
-        result = e2e.run([e2e.DLHOOK, "report", self.run_path])
-        return result.code, (result.out + result.err).decode()
-
-    def test_moved(self):
-        process, folder = self.start()
-        (trace,) = [os.path.basename(path) for path in glob.glob(f"{folder}/*.dlh")]
-        code, said = self.said_of_the_run()
-        self.assertEqual((code, f"still in {folder} on" in said), (2, True), said)
-        with open(os.path.join(self.run_path, trace), "wb"):
-            pass  # as of another host
-        error = process.communicate(timeout=120)[1].decode()
-        self.assertIn(f"3000 calls recorded; next: dlhook report {self.run_path}\n", error)
-        self.assertEqual(e2e.Run(self.run_path).files(), [f"{trace[:-4]}-2.dlh", trace])
-        self.assertEqual(os.listdir(self.local), [])
-        os.remove(os.path.join(self.run_path, trace))
-        self.assertEqual(len(e2e.Run(self.run_path).trace().calls), 3000)
-
-    @unittest.skipUnless(PRIVATE, "mounting is not allowed here")
-    def test_no_room(self):
-        self.run_path = os.path.join(self.mount("size=256k"), "run")
-        process, folder = self.start()
-        with open(os.path.join(self.run_path, "filler"), "wb", buffering=0) as filler:
-            with self.assertRaises(OSError):
-                while True:
-                    filler.write(b"x" * 4096)
-        error = process.communicate(timeout=120)[1].decode()
-        self.assertEqual(process.returncode, 0)
-        self.assertRegex(error, r"\.dlh was not moved: its copy can't be written: No space left on device\n")
-        self.assertIn(f"what was not moved lies in {folder} on this machine\n", error)
-        self.assertIn(f"3000 calls recorded; next: dlhook report {folder}\n", error)
-        self.assertIn(f"still in {folder} on", self.said_of_the_run()[1])
-        self.assertEqual(glob.glob(f"{self.run_path}/*.part"), [])
-        self.assertEqual(len(e2e.Run(folder).trace().calls), 3000)
-
-    def test_a_killed_launcher(self):
-        process, folder = self.start()
-        process.kill()
-        process.communicate(timeout=120)
-        self.assertIn(f"still in {folder} on", self.said_of_the_run()[1])
-        self.assertEqual(len(e2e.Run(folder).trace().calls), 3000)
-
-    def test_nothing_to_move(self):
-        self.local = tempfile.mkdtemp(dir=self.folder)
-        for program, code in (("true", 0), ("no-such-program", 127)):
-            self.fresh_run()
-            self.assertEqual(e2e.run([e2e.DLHOOK, "run", "--local", self.local, "-o", self.run_path, "--", program]).code, code)
-            self.assertEqual((os.listdir(self.local), e2e.Run(self.run_path).files()), ([], []))
-        result = e2e.run([e2e.DLHOOK, "run", "--local", f"{self.folder}/missing", "-o", self.run_path, "--", "true"])
-        self.assertEqual((result.code, os.listdir(self.run_path)), (2, []))
 
 
 class Changed(PlaceCase):

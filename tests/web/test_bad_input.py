@@ -13,9 +13,9 @@ import traces
 
 DLHOOK = os.environ["DLHOOK_TEST_DLHOOK"]
 # parquet is sqlite's, converted: preload_e2e/test_export_readers.py.
-COMMANDS = [("report",), ("report", "--table", "all"), *(("report", "--format", one) for one in ("csv", "json", "markdown", "html")),
+COMMANDS = [("report",), ("report", "--table", "all"), *(("report", "--format", one) for one in ("csv", "json", "markdown")),
             *(("export", "--format", one)
-              for one in ("folded", "pprof", "callgrind", "dot", "perfetto", "chrome", "sqlite")),
+              for one in ("folded", "pprof", "callgrind", "perfetto", "chrome", "sqlite")),
             ("top", "--once")]
 BINARY = ("pprof", "perfetto", "sqlite")
 # What must not reach a terminal: control characters, and those that change the direction of text.

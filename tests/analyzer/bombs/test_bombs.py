@@ -24,7 +24,7 @@ CPU_LIMIT_S = 20
 # Exceptions out of hash tables that grow, shared work, two threads.
 NEED_MEMORY = {
     "looks": [["report", "--format", "json", "--table", "all"]],
-    "reused_buffers": [["report"], ["report", "--format", "html"], ["export", "--format", "sqlite", "-o", "calls.sqlite"]],
+    "reused_buffers": [["report"], ["report", "--format", "markdown"], ["export", "--format", "sqlite", "-o", "calls.sqlite"]],
 }
 MEMORY_MB = (20, 62, 80, 90, 100, 125, 160, 1000)
 SIZES = (1, 4) if "--large" in sys.argv else (1,)
@@ -49,7 +49,6 @@ def commands(trace, copy, names):
         ["report", trace, "--table", "counters_over_time,overlap_over_time", "--interval", "1", "--format", "csv"],
         ["export", trace],
         ["export", trace, "--format", "pprof", "-o", "/dev/null"],
-        ["export", trace, "--format", "dot"],
         ["export", trace, "--format", "callgrind"],
         ["dump", trace],
         ["diff", trace, copy],

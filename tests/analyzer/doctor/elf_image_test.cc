@@ -1,59 +1,37 @@
-// Parsing of loaded objects: our own, as the loader mapped them, and the same bytes damaged.
-#include <elf.h>
+// Reading of loaded objects: our own, as the loader mapped them.
 #include <gtest/gtest.h>
-#include <link.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <random>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "analyzer/doctor/process_look.h"
-#include "tests/analyzer/byte_memory.h"
 
 extern "C" int sample_answer();  // elf_image_sample.c
-extern "C" void* sample_allocate();
 
 namespace dlhook::analyzer {
 namespace {
-
-// The address range of the object that contains `address`.
-AddressRange ObjectOf(const void* address) {
-  struct Search {
-    uint64_t address;
-    AddressRange found;
-  } search = {reinterpret_cast<uint64_t>(address), {}};
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* argument) {
-        auto* search = static_cast<Search*>(argument);
-        AddressRange range = {UINT64_MAX, 0};
-        for (int i = 0; i < info->dlpi_phnum; ++i) {
-          const ElfW(Phdr)& segment = info->dlpi_phdr[i];
-          if (segment.p_type != PT_LOAD) continue;
-          range.start = std::min(range.start, (info->dlpi_addr + segment.p_vaddr) & ~uint64_t{4095});
-          range.end = std::max(range.end, info->dlpi_addr + segment.p_vaddr + segment.p_memsz);
-        }
-        if (range.Contains(search->address)) search->found = range;
-        return 0;
-      },
-      &search);
-  return search.found;
-}
-
-const AddressRange& Sample() {
-  static const AddressRange kRange = ObjectOf(reinterpret_cast<const void*>(&sample_answer));
-  return kRange;
-}
 
 const NameSet& Wanted() {
   static const NameSet kWanted = {"sample_answer", "sample_allocate", "malloc", "no_such_name"};
   return kWanted;
 }
 
+// The object of this process whose path ends so.
+absl::StatusOr<ElfImage> ImageOf(const std::string& end) {
+  std::stringstream maps;
+  maps << std::ifstream("/proc/self/maps").rdbuf();
+  for (const MappedFile& file : MappedFiles(maps.str())) {
+    if (file.path.ends_with(end)) return ReadElfImage(file.path, file.base, ProcessMemory(getpid()), Wanted());
+  }
+  return absl::NotFoundError(end);
+}
+
 TEST(ElfImageTest, ExportsAndBindings) {
-  const absl::StatusOr<ElfImage> image = ReadElfImage(ProcessMemory(getpid()), Sample().start, Wanted());
+  const absl::StatusOr<ElfImage> image = ImageOf("libelf_image_sample.so");
   ASSERT_TRUE(image.ok()) << image.status();
   EXPECT_EQ(image->soname, "libelf_image_sample.so");
   EXPECT_EQ(std::count(image->needed.begin(), image->needed.end(), "libc.so.6"), 1);
@@ -72,8 +50,7 @@ TEST(ElfImageTest, ExportsAndBindings) {
 
 TEST(ElfImageTest, Executable) {
   EXPECT_EQ(sample_answer(), 42);  // the slot
-  const uint64_t base = ObjectOf(reinterpret_cast<const void*>(&Wanted)).start;
-  const absl::StatusOr<ElfImage> image = ReadElfImage(ProcessMemory(getpid()), base, Wanted());
+  const absl::StatusOr<ElfImage> image = ImageOf("doctor_test");
   ASSERT_TRUE(image.ok()) << image.status();
   EXPECT_TRUE(image->is_executable);
   EXPECT_EQ(image->soname, "");
@@ -84,75 +61,9 @@ TEST(ElfImageTest, Executable) {
 }
 
 TEST(ElfImageTest, NoObject) {
-  ByteMemory memory(0x1000, std::string(4096, 'x'));
-  EXPECT_EQ(ReadElfImage(memory, 0x1000, Wanted()).status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_FALSE(ReadElfImage(memory, 0, Wanted()).ok());
-  EXPECT_FALSE(ReadElfImage(ProcessMemory(getpid()), 0, Wanted()).ok());
-}
-
-ByteMemory CopyOfSample() {
-  std::string bytes(Sample().end - Sample().start, '\0');
-  // There may be holes between segments.
-  const ProcessMemory self(getpid());
-  for (size_t at = 0; at < bytes.size(); at += 4096)
-    self.Read(Sample().start + at, &bytes[at], std::min<size_t>(4096, bytes.size() - at));
-  return {Sample().start, std::move(bytes)};
-}
-
-TEST(ElfImageTest, CopyReadsAlike) {
-  const absl::StatusOr<ElfImage> image = ReadElfImage(CopyOfSample(), Sample().start, Wanted());
-  const absl::StatusOr<ElfImage> original = ReadElfImage(ProcessMemory(getpid()), Sample().start, Wanted());
-  ASSERT_TRUE(image.ok()) << image.status();
-  EXPECT_EQ(image->exports.size(), original->exports.size());
-  EXPECT_EQ(image->slots.size(), original->slots.size());
-  EXPECT_EQ(image->build_id, original->build_id);
-}
-
-// Sets each byte of headers, dynamic section and tables to other values. Only requires that there is a result, and that
-// it is based on readable memory.
-TEST(ElfImageTest, DamagedObjects) {
-  ByteMemory memory = CopyOfSample();
-  const auto* header = reinterpret_cast<const Elf64_Ehdr*>(memory.bytes().data());
-  std::vector<AddressRange> places = {{0, sizeof *header + header->e_phnum * sizeof(Elf64_Phdr)}};
-  for (int i = 0; i < header->e_phnum; ++i) {
-    const auto* segment = reinterpret_cast<const Elf64_Phdr*>(memory.bytes().data() + header->e_phoff) + i;
-    if (segment->p_type == PT_DYNAMIC || segment->p_type == PT_NOTE)
-      places.push_back({segment->p_vaddr, segment->p_vaddr + segment->p_memsz});
-  }
-  places.push_back({places.front().end, std::min<uint64_t>(16384, memory.bytes().size())});  // hashes, symbols, strings
-  std::mt19937_64 random(20261122);
-  int whole = 0;
-  constexpr int kDamages = 4000;
-  for (int n = 0; n < kDamages; ++n) {
-    std::vector<std::pair<uint64_t, uint64_t>> saved;
-    for (int i = 0; i <= static_cast<int>(random() % 3); ++i) {
-      const AddressRange& place = places[random() % places.size()];
-      const uint64_t at = (place.start + random() % (place.end - place.start)) & ~uint64_t{7};
-      uint64_t word = 0;
-      memcpy(&word, &memory.bytes()[at], sizeof word);
-      saved.emplace_back(at, word);
-      const uint64_t values[] = {0,        UINT64_MAX,         word ^ (uint64_t{1} << random() % 64),
-                                 random(), word + 0x100000000, 0x7fffffff};
-      memcpy(&memory.bytes()[at], &values[random() % std::size(values)], sizeof word);
-    }
-    const absl::StatusOr<ElfImage> image = ReadElfImage(memory, Sample().start, Wanted());
-    if (image.ok()) {
-      ++whole;
-      for (const ExportedSymbol& symbol : image->exports) EXPECT_TRUE(Wanted().contains(symbol.name));
-      for (const BoundSlot& slot : image->slots) EXPECT_TRUE(Wanted().contains(slot.name));
-    }
-    for (auto undo = saved.rbegin(); undo != saved.rend(); ++undo)
-      memcpy(&memory.bytes()[undo->first], &undo->second, sizeof undo->second);
-  }
-  EXPECT_GT(whole, kDamages / 10);  // both kinds of results occurred
-  EXPECT_LT(whole, kDamages);
-}
-
-TEST(ElfImageTest, EveryCut) {
-  const std::string bytes = CopyOfSample().bytes();
-  for (size_t size = 0; size < bytes.size(); size += size < 8192 ? 61 : 4093) {
-    ReadElfImage(ByteMemory(Sample().start, bytes.substr(0, size)), Sample().start, Wanted()).IgnoreError();
-  }
+  const ProcessMemory memory(getpid());
+  EXPECT_FALSE(ReadElfImage("/proc/self/maps", 0x1000, memory, Wanted()).ok());
+  EXPECT_FALSE(ReadElfImage("/no/such/file", 0x1000, memory, Wanted()).ok());
 }
 
 TEST(MappedFilesTest, FilesWithCodeOnce) {

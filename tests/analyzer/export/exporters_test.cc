@@ -78,47 +78,6 @@ TEST_F(ExportersTest, CallgrindCountsRecursionOnce) {
             "totals: 17 3 0 0\n");
 }
 
-TEST_F(ExportersTest, DotCountsRecursionOnce) {
-  AddNames({"main", "f", "g", "f", "g"}, 300);
-  AddNames({"main", "f", "g"}, 700);
-  const std::string text = ExportDot(profile_, {});
-  EXPECT_TRUE(absl::StrContains(text, "label=\": 1 us of the host\"")) << text;
-  EXPECT_TRUE(absl::StrContains(text, "n0 [label=\"main\\nfile.py\\n1 us (100.0%)\"")) << text;
-  EXPECT_TRUE(absl::StrContains(text, "n1 [label=\"f\\nfile.py\\n1 us (100.0%)\"")) << text;
-  EXPECT_TRUE(absl::StrContains(text, "n2 [label=\"g\\nfile.py\\n1 us (100.0%)\\nof 1 us (100.0%)\"")) << text;
-  EXPECT_TRUE(absl::StrContains(text, "n1 -> n2 [label=\"1 us\"")) << text;
-  EXPECT_TRUE(absl::StrContains(text, "n2 -> n1 [label=\"0.3 us\"")) << text;
-}
-
-TEST_F(ExportersTest, DotSaysWhatItLeavesOut) {
-  AddNames({"main", "small", "f"}, 4);
-  AddNames({"main", "other", "f"}, 2);
-  AddNames({"main", "f"}, 94);
-  const std::string text = ExportDot(profile_, {.min_percent = 5});
-  EXPECT_TRUE(absl::StrContains(
-      text, "\\nleft out: 2 functions and 0 edges below 5%; in these functions themselves: 0 us (0.0%)\""))
-      << text;
-  EXPECT_FALSE(absl::StrContains(text, "small")) << text;
-  EXPECT_TRUE(absl::StrContains(text, "n0 -> n2 [label=\"0.1 us\", penwidth=5.5]")) << text;
-}
-
-TEST_F(ExportersTest, DotDashesEdgesOverWhatItLeavesOut) {
-  AddNames({"far", "one way", "near"}, 10);
-  AddNames({"far", "another way", "near"}, 10);
-  AddNames({"near"}, 80);
-  const std::string text = ExportDot(profile_, {.min_percent = 15});
-  EXPECT_TRUE(absl::StrContains(text, "n0 -> n2 [label=\"0.02 us\", penwidth=1.5, style=dashed]")) << text;
-  EXPECT_TRUE(absl::StrContains(text, "left out: 2 functions and 0 edges below 15%")) << text;
-}
-
-TEST_F(ExportersTest, DotTakesAnyName) {
-  AddNames({"quote\" backslash\\n", std::string(200, 'x'), "new\nline"}, 10);
-  const std::string text = ExportDot(profile_, {});
-  EXPECT_TRUE(absl::StrContains(text, "\"quote\\\" backslash\\\\n\\nfile.py")) << text;
-  EXPECT_TRUE(absl::StrContains(text, absl::StrCat(std::string(80, 'x'), "…"))) << text;
-  EXPECT_TRUE(absl::StrContains(text, "\"new\\\\nline\\nfile.py")) << text;
-}
-
 std::string Unpacked(const std::string& packed) {
   z_stream stream = {};
   EXPECT_EQ(inflateInit2(&stream, 15 + 16), Z_OK);
