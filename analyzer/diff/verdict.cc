@@ -411,7 +411,9 @@ Table VerdictTable(const VerdictInput& input) {
   Table table = NewTable("verdict", VerdictSentence(input), columns);
   const Decision& decision = *input.decision;
   if (decision.time.finding != Speed::kEqual) {
-    if (!AreStepsCompared(input)) AddRow(columns, {decision.per == Per::kSample ? "sample" : "same work", "", decision.time, Match::kSame, {}}, &table);
+    if (!AreStepsCompared(input))
+      AddRow(columns, {decision.per == Per::kSample ? "sample" : "same work", "", decision.time, Match::kSame, {}},
+             &table);
     AddRow(columns, {Unit(input), "", decision.whole, Match::kSame, {}}, &table);
     for (const Contribution& contribution : input.contributions) {
       if (contribution.time.IsBeyondNoise()) AddRow(columns, contribution, &table);
