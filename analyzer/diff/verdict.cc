@@ -295,10 +295,10 @@ std::string BusyText(const VerdictInput& input) {
                       "): ");
 }
 
-// "NEW ended with code 1, behind 12 steady steps (BASE: 198): "; "" if the sides did not fail differently.
+// "NEW ended with code 1, behind 12 steady steps (BASE: 198): "; "" if no side failed.
 std::string FailureText(const VerdictInput& input) {
   const MeasuredRun &base = *input.base_run, &other = *input.new_run;
-  if (base.failure == other.failure) return "";
+  if (base.failure == other.failure) return base.failure.empty() ? "" : absl::StrCat("both sides ", base.failure, ": ");
   const auto clause = [](const char* name, const MeasuredRun& run, const char* other_name, const MeasuredRun& beside) {
     if (run.failure.empty()) return std::string();
     return absl::StrCat(name, " ", run.failure, ", behind ", run.steps.count(), " steady steps (", other_name, ": ",

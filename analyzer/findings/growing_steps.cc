@@ -30,6 +30,7 @@ constexpr double kMoreOften = 1.5;
 constexpr double kOfOne = 0.8;      // of what all operations grow by: then that one is told
 constexpr double kBusyPercent = 5;  // of a step, waiting for a processor
 constexpr double kMoreThanOthers = 1.5;
+constexpr size_t kStepsOfPlateau = 8;  // at least, on average
 
 // Sums over the first and the last third of the steps.
 struct Growth {
@@ -69,6 +70,20 @@ class Thirds {
     }
     const std::optional<Trend> trend = TrendOf(blocks);
     return trend && trend->IsGrowth() ? trend : std::nullopt;
+  }
+
+  // Whether steps compute more from time to time, and then stay so: larger inputs or batches, layers that thaw. What a step leaves
+  // behind grows with each.
+  bool IsInPlateaus() const {
+    double early = 0, late = 0;
+    size_t changes = 0;
+    const size_t steps = flops_of_step_.size(), third = steps / 3;
+    for (size_t step = 0; step < steps; ++step) {
+      changes += step > 0 && flops_of_step_[step] != flops_of_step_[step - 1] ? 1 : 0;
+      early += step < third ? flops_of_step_[step] : 0;
+      late += step >= steps - third ? flops_of_step_[step] : 0;
+    }
+    return changes > 0 && changes * kStepsOfPlateau <= steps && late >= kGrownCpu * early;
   }
 
   // All operations, where their number grows and no single one tells why.
@@ -169,6 +184,11 @@ class Thirds {
       add(model.scopes.thread[scope], model.scopes.start_ns[scope], model.scopes.duration_ns[scope], growth);
     }
     for (CallIndex call = 0; call < model.calls.size(); ++call) {
+      const size_t step = facts_.StepAt(model.threads[model.calls.thread[call]].process, model.calls.start_ns[call]);
+      if (step != kNone && model.calls.parent[call] == kNone) {
+        flops_of_step_.resize(std::max(flops_of_step_.size(), step + 1));
+        flops_of_step_[step] += static_cast<double>(model.ops[model.calls.op[call]].flops.value_or(0));
+      }
       if (model.calls.parent[call] != kNone || is_op(model.calls.ScopeOf(call))) continue;
       add(model.calls.thread[call], model.calls.start_ns[call], model.calls.duration_ns[call],
           of_calls_[KindLabel(model.ops[model.calls.op[call]])]);
@@ -178,7 +198,8 @@ class Thirds {
   const StepFacts& facts_;
   double steps_ = 0;
   Growth between_;
-  BlockMeans ops_of_step_;                               // of all tracks
+  BlockMeans ops_of_step_;                               // of all tracks …
+  BlockMeans flops_of_step_;                             // … of libraries
   std::vector<std::pair<ScopeIndex, Growth>> of_looks_;  // with the first scope that has it
   std::map<std::string, Growth> of_calls_;
 };
@@ -256,7 +277,7 @@ std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
   const Thirds thirds(facts);
   const std::optional<Growth> more = thirds.MoreOperations();
   if (more && !is_timed) trend = thirds.TrendOfNumber();
-  if (!trend || (!more && !GrowthOfSteps(facts)) || !FindDenormals(facts).empty()) return {};
+  if (!trend || (!more && !GrowthOfSteps(facts)) || thirds.IsInPlateaus() || !FindDenormals(facts).empty()) return {};
   Finding finding;
   // By what the trend's own mean is above its start.
   finding.gain_ns = facts.step_ns() * (trend->last - trend->first) / (trend->last + trend->first);

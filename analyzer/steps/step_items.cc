@@ -237,7 +237,8 @@ class ItemMaker {
     if (moment.run >= 0) return moment.run != first.run;
     if (!IsLoss(moment) && NetworkOf(moment) != NetworkOf(first)) return true;
     if (moment.rank != first.rank || !last_forward_) return false;
-    if (moment.name != first.name && (last_forward_->rank == moment.rank || !PassesOn(moment, first))) return false;
+    const bool may_differ = moment.is_scope && last_forward_->rank != moment.rank;
+    if (moment.name != first.name && !(may_differ && PassesOn(moment, first))) return false;
     // A cell in a loop repeats before the pass is complete; behind the last layer a pass may go on (x[:, -1]).
     if (IsLoss(*last_forward_) || last_layer_in_ == static_cast<size_t>(&run - items_.data())) return true;
     return last_forward_->rank == final_rank_[NetworkOf(*last_forward_)];

@@ -304,6 +304,27 @@ class Findings(FindingsCase):
         self.assertIn("parametrizations.weight_hh", finding["where"])
         self.assertIn("parametrize.cached()", finding["advice"])
 
+    def test_weights_that_each_request_computes(self):
+        finding = self.found("repeated-work", "weight_norm_in_inference", least_percent=5)
+        self.assertIn("computed 1 time in a request", finding["finding"])
+        self.assertIn("remove_parametrizations", finding["advice"])
+
+    def test_scores_that_nothing_reads(self):
+        finding = self.found("repeated-work", "all_scores", least_percent=20, near_miss=("all_scores", "all"))
+        self.assertIn("head computes all 128 rows of its product", finding["finding"])
+        self.assert_line(finding, "self.head(hidden)")
+        self.assertEqual(self.findings("repeated-work", "all_scores", "advised"), [])
+
+    def test_modules_one_by_one(self):
+        finding = self.found("faster-form", "heads_one_by_one", least_percent=10, near_miss=("heads_one_by_one", "chain"))
+        self.assertIn("16 modules of 2.heads run the same operations", finding["finding"])
+        self.assertEqual(self.findings("faster-form", "heads_one_by_one", "advised"), [])
+
+    def test_what_distributions_check(self):
+        finding = self.found("debug-switch", "distribution_checks", least_percent=5)
+        self.assertEqual((finding["where"], finding["basis"]), ("torch.distributions", "measured"))
+        self.assert_line(finding, "log_prob")
+
     def test_a_mask_that_is_made_again(self):
         finding = self.found("repeated-work", "rebuilt-masks", least_percent=20)
         self.assertRegex(finding["finding"], "^aten::(triu, aten::full|full, aten::triu) make tensors from nothing but numbers")

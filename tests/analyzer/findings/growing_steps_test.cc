@@ -14,7 +14,7 @@ namespace growing_steps_test {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-enum class Grows { kOperation, kNumber, kGap };
+enum class Grows { kOperation, kNumber, kGap, kPlateaus, kTimes };  // kTimes: as kPlateaus, of products of one size
 
 constexpr int64_t kUs = 1000;
 
@@ -34,7 +34,10 @@ std::string Found(Grows grows, bool is_load_known = true, int64_t others_ns = 0)
       builder.Scope(name, ScopeKind::kFrameworkOp, now_ns, ns, 0, -1, stack);
       now_ns += ns + kUs;
     };
-    add("aten::linear", 300 * kUs, first);
+    const int64_t plateau = grows == Grows::kPlateaus || grows == Grows::kTimes ? 1 + step / 15 : 1;
+    const OpIndex product = builder.AddOp(GemmDefinition(64, grows == Grows::kPlateaus ? 16 * plateau : 16, 64, "NN"));
+    builder.Call(product, now_ns + kUs, 200 * kUs);
+    add("aten::linear", 300 * kUs * plateau, first);
     if (grows == Grows::kOperation) add("aten::cat", 20 * step * kUs + 10 * kUs, first);
     for (int64_t i = 0; grows == Grows::kNumber && i < 2 * step; ++i)
       add(i % 3 == 0 ? "aten::mul" : i % 3 == 1 ? "aten::add" : "aten::sub", 9 * kUs, first);
@@ -89,6 +92,12 @@ TEST(GrowingSteps, NameTheLinesBetweenOperations) {
 TEST(GrowingSteps, AreNotToldOfTimeBetweenOperationsWithoutTheLoad) {
   EXPECT_THAT(Found(Grows::kGap, /*is_load_known=*/false), IsEmpty());
   EXPECT_THAT(Found(Grows::kOperation, /*is_load_known=*/false), HasSubstr("aten::cat"));
+}
+
+// Larger inputs from time to time are no leftovers of each step.
+TEST(GrowingSteps, AreNoPlateausOfLargerProducts) {
+  EXPECT_THAT(Found(Grows::kPlateaus), IsEmpty());
+  EXPECT_THAT(Found(Grows::kTimes), HasSubstr("Each training step takes longer than the one before"));
 }
 
 }  // namespace growing_steps_test

@@ -562,6 +562,80 @@ def repeated_work(side):
     return recurrent(cell, 48, nn.utils.parametrize.cached if side == "advised" else contextlib.nullcontext)
 
 
+def weight_norm_in_inference(side):
+    """Weights that are computed in each request, or once."""
+    model = nn.Sequential(*(nn.utils.parametrizations.weight_norm(nn.Linear(512, 512)) for _ in range(4))).eval()
+    for layer in model if side == "advised" else ():
+        nn.utils.parametrize.remove_parametrizations(layer, "weight")
+    with torch.inference_mode():
+        while True:
+            model(torch.randn(8, 512))
+            yield
+
+
+class Words(nn.Module):
+    """Their scores for the next word. victim: of all positions, of which the last is taken; both read all of them in `all`."""
+
+    def __init__(self, side):
+        super().__init__()
+        self.side = side
+        self.embed, self.hidden, self.head = nn.Embedding(100, 64), nn.Linear(64, 64), nn.Linear(64, 8000)
+
+    def forward(self, words):
+        hidden = torch.tanh(self.hidden(self.embed(words)))
+        if self.side == "advised":
+            return self.head(hidden[:, -1:])[:, -1]
+        scores = self.head(hidden)
+        return scores.log_softmax(-1)[:, -1] if self.side == "all" else scores[:, -1]
+
+
+def all_scores(side):
+    model = Words(side).eval()
+    with torch.inference_mode():
+        while True:
+            model(torch.randint(0, 100, (2, 64))).argmax(-1)
+            yield
+
+
+class Heads(nn.Module):
+    """16 small products of one input, one by one or as one; or a chain of as many."""
+
+    def __init__(self, side):
+        super().__init__()
+        self.side = side
+        self.heads = nn.ModuleList(nn.Linear(64, 64 if side == "chain" else 4) for _ in range(1 if side == "advised" else 16))
+        if side == "advised":
+            self.heads[0] = nn.Linear(64, 64)
+
+    def forward(self, x):
+        if self.side != "chain":
+            return torch.cat([head(x) for head in self.heads], -1)
+        parts = []
+        for head in self.heads:
+            x = torch.relu(head(x))
+            parts.append(x)
+        return torch.cat(parts, -1)[:, -64:]
+
+
+def heads_one_by_one(side):
+    model = nn.Sequential(nn.Linear(16, 64), nn.Tanh(), Heads(side), nn.Linear(64, 4))
+    return training(model, torch.optim.SGD(model.parameters(), lr=0.01), cross_entropy,
+                    repeated(torch.randn(32, 16), torch.zeros(32, dtype=torch.long)))
+
+
+def distribution_checks(side):
+    """Actions of a policy: with the checks that are standard, or without."""
+    policy = nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(policy.parameters(), lr=0.01)
+    while True:
+        choice = torch.distributions.Categorical(logits=policy(torch.randn(16, 8)), validate_args=side == "victim")
+        loss = -choice.log_prob(torch.zeros(16)).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        yield
+
+
 class Masked(nn.Module):
     def __init__(self, limit):
         super().__init__()
