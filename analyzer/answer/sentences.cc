@@ -16,6 +16,8 @@ namespace dlhook::analyzer::inline answer {
 namespace {
 
 constexpr size_t kLeastForQuartiles = 8;
+constexpr int64_t kLeastOfRate = 5;  // calls
+constexpr double kWorthSayingLonger = 1.3;
 // Of the run: time before and after all steps; of the steps: others of their kind.
 constexpr double kWorthSaying = 0.05;
 constexpr double kWorthMentioning = 0.1;  // of all steps: what much longer ones hold, and what they change
@@ -222,6 +224,39 @@ std::string CostSentence(const WindowCost& cost, double inside_ns) {
                          100 * cost.added_ns / inside_ns, 100 * cost.error_ns / inside_ns);
 }
 
+// How many times as long steps in windows take as others, by how fast the calls follow each other that steps make: at least,
+// since what is outside may be no step. 0: too few calls, or steps that are not in windows only.
+double TimesAsLongInWindows(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  if (facts.steps().tracks.size() != 1 || facts.steps().tracks.front().steps.empty()) return 0;
+  const StepTrack* const track = &facts.steps().tracks.front();
+  std::vector<Interval> recorded, windows;
+  for (const Step& step : track->steps) recorded.push_back({step.start_ns, step.end_ns});
+  for (const ScopeWindow& window : model.scope_windows) {
+    if (window.process == track->process) windows.push_back({window.start_ns, window.end_ns});
+  }
+  const IntervalSet steps(std::move(recorded)), in_windows(std::move(windows));
+  const int64_t from_ns = track->steps.front().start_ns;
+  int64_t until_ns = from_ns, inside = 0, outside = 0;
+  std::map<OpIndex, std::pair<int64_t, int64_t>> calls;  // some are recorded in windows only
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    const int64_t start_ns = model.calls.start_ns[call];
+    if (model.threads[model.calls.thread[call]].process != track->process || start_ns < from_ns) continue;
+    auto& [in, out] = calls[model.calls.op[call]];
+    in += steps.CoveredNs(start_ns, start_ns + 1);
+    out += 1 - in_windows.CoveredNs(start_ns, start_ns + 1);
+    until_ns = std::max(until_ns, start_ns);
+  }
+  for (const auto& [op, count] : calls) {
+    inside += count.second > 0 ? count.first : 0;
+    outside += count.second;
+  }
+  const int64_t outside_ns = until_ns - from_ns - in_windows.CoveredNs(from_ns, until_ns);
+  if (std::min(inside, outside) < kLeastOfRate || outside_ns <= 0) return 0;
+  return static_cast<double>(outside) / static_cast<double>(outside_ns) * static_cast<double>(steps.total_ns()) /
+         static_cast<double>(inside);
+}
+
 // Of which part of the run steps are known in full.
 std::string RecordedPart(const StepFacts& facts, const std::optional<WindowCost>& cost) {
   const TraceModel& model = facts.model();
@@ -247,8 +282,14 @@ std::string RecordedPart(const StepFacts& facts, const std::optional<WindowCost>
                             : "");
   }
   if (most_ns == 0 || most_ns > model.wall_ns() / 10 * 9) return "";
-  return absl::StrCat(" They are from the ", HumanTime(static_cast<double>(most_ns)), " of ", whole,
-                      " in which operations were recorded.");
+  std::string text = absl::StrCat(" They are from the ", HumanTime(static_cast<double>(most_ns)), " of ", whole,
+                                  " in which operations were recorded.");
+  if (const double times = TimesAsLongInWindows(facts); times >= kWorthSayingLonger) {
+    absl::StrAppendFormat(&text, " Outside of it the same calls come %.1f times as fast: recording makes a step longer, "
+                          "which takes about %s without it.",
+                          times, HumanTime(facts.step_ns() / times));
+  }
+  return text;
 }
 
 }  // namespace
