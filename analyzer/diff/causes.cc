@@ -335,10 +335,11 @@ Decision Decide(const BaseSide<const MeasuredRun*>& base, const NewSide<const Me
   if (decision.time.finding == Speed::kNoise) {
     const double apart_ns =
         is_slower ? ApartNs(after, factor, before, base_factor) : ApartNs(before, base_factor, after, factor);
-    if (apart_ns > 0) {
+    // Else a few steps of the faster side make up for it.
+    if (apart_ns > 0 && apart_ns < std::abs(decision.time.change_ns())) {
       decision.doubt = Doubt::kNone;
       decision.time.finding = is_slower ? Speed::kSlower : Speed::kFaster;
-      decision.time.noise_ns = std::max(std::abs(decision.time.change_ns()) - apart_ns, 0.0);
+      decision.time.noise_ns = std::abs(decision.time.change_ns()) - apart_ns;
     }
   }
   decision.whole = decision.time;

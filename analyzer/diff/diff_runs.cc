@@ -143,17 +143,22 @@ double PartsOfRequest(const Side& before, const Side& after, const NameMap& name
   if (base.kind != StepKind::kInference || now.kind != base.kind || base.count() == 0 || now.count() == 0) return 1;
   const TableChanges work = CompareTables(BaseSide<const MeasuredTable*>(&before.run.tables.front()),
                                           NewSide<const MeasuredTable*>(&after.run.tables.front()), names);
-  double all_ns = 0, alike_ns = 0;
+  double all_ns = 0, alike_ns = 0, flops = 0, other_flops = 0;
   const double requests = static_cast<double>(now.count()) / static_cast<double>(base.count());
   for (const RowChange& row : work.rows) {
     const WorkRow cells(work, row);
+    flops += cells.Flops(true);
+    other_flops += cells.Flops(false);
     const double calls = cells.Calls(true), other_calls = cells.Calls(false);
     if (calls == 0 || other_calls == 0) continue;
     const bool is_alike = std::abs(std::log(other_calls * requests / calls)) < kSameWork;
     all_ns += row.time.base_ns;
     alike_ns += is_alike ? row.time.base_ns : 0;
   }
-  return alike_ns > all_ns / 2 && std::abs(std::log(requests)) >= std::log(kLeastParts) ? requests : 1;
+  // Or products of other sizes, as where a batch is divided that is not known.
+  const bool is_as_much = flops > 0 && other_flops > 0 && (base.batch == 0 || now.batch == 0) &&
+                          std::abs(std::log(other_flops * requests / flops)) < kSameWork;
+  return (alike_ns > all_ns / 2 || is_as_much) && std::abs(std::log(requests)) >= std::log(kLeastParts) ? requests : 1;
 }
 
 GpuTimes LeastGpuTimes(const Runs& base, const Runs& new_side) {

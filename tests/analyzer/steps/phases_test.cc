@@ -662,22 +662,6 @@ TEST(PhasesTest, ALaterPassMayBeginWithAnotherOperation) {
   EXPECT_EQ(OnlyTrack(program).steps.size(), 5u);
 }
 
-// A critic's pass before each step belongs to it, although only every other step was recorded in full.
-TEST(PhasesTest, StepsThatWereNotRecordedTellNoHabit) {
-  TrainingProgram program;
-  const int critic = program.AddModel("Critic", 2), actor = program.AddModel("Actor", 2);
-  for (int i = 0; i < 24; ++i) {
-    const bool is_recorded = i % 2 == 0;
-    if (is_recorded) program.Forward(critic, /*grad=*/false);
-    program.Pause(1000);
-    if (is_recorded) program.Forward(actor);
-    if (is_recorded) program.Forward(critic);
-    program.Backward();
-    program.Update();
-  }
-  EXPECT_EQ(Kinds(OnlyTrack(program)).find('v'), std::string::npos);
-}
-
 // Recording makes steps longer: those of the first window are compared with each other.
 TEST(PhasesTest, RecordedStepsAreNoWarmUpForTheirCost) {
   TrainingProgram program;
