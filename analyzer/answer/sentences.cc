@@ -285,7 +285,8 @@ std::string RecordedPart(const StepFacts& facts, const std::optional<WindowCost>
   std::string text = absl::StrCat(" They are from the ", HumanTime(static_cast<double>(most_ns)), " of ", whole,
                                   " in which operations were recorded.");
   if (const double times = TimesAsLongInWindows(facts); times >= kWorthSayingLonger) {
-    absl::StrAppendFormat(&text, " Outside of it the same calls come %.1f times as fast: recording makes a step longer, "
+    absl::StrAppendFormat(&text,
+                          " Outside of it the same calls come %.1f times as fast: recording makes a step longer, "
                           "which takes about %s without it.",
                           times, HumanTime(facts.step_ns() / times));
   }

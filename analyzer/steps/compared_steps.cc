@@ -130,7 +130,8 @@ void AddInterrupted(const std::vector<const StepTrack*>& all, ComparedSteps& ste
         steps.interrupted_input_ns += InputNs(step);
         steps.interrupted_after_validation += before == StepKind::kValidation ? 1 : 0;
       }
-      if (step.kind == steps.kind && step.left_out == LeftOut::kNotRecorded && IsTimed(step)) {
+      const bool is_last = &step == &track->steps.back();
+      if (step.kind == steps.kind && step.left_out == LeftOut::kNotRecorded && IsTimed(step) && !is_last) {
         ++steps.unrecorded;
         steps.unrecorded_ns += DurationOf(step);
       }

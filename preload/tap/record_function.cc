@@ -107,8 +107,10 @@ void DutyCycle::PlanCycle() {
   if (MayRecordAll(added_ppm)) {
     cycle_steps_ = kMostStepsPerCycle;
     window_steps_ = kMostStepsPerCycle - kStepsPerCycle;
-  } else if (steps > kStepsPerCycle) {
-    cycle_steps_ = steps < kMostStepsPerCycle ? steps : kMostStepsPerCycle;
+  } else {
+    if (steps > kStepsPerCycle) cycle_steps_ = steps < kMostStepsPerCycle ? steps : kMostStepsPerCycle;
+    random_ = random_ * 1664525 + 1013904223;  // Knuth, "The Art of Computer Programming", volume 2, 3.3.4
+    cycle_steps_ = cycle_steps_ / 2 + (random_ >> 16) % (cycle_steps_ + 1);
   }
 }
 

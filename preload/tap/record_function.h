@@ -75,7 +75,8 @@ class LastValues {
 // Windows are sixteen steps apart (light mode), or as many as keep their cost within a budget. The cost: two steps
 // beside each border of a window against the two on its other side, since a busy machine's speed changes within seconds;
 // without steps, how many fewer operators run in a window than in as much time behind it; at least what the observers took
-// themselves. If all may be recorded, it is, with a pause after each 1 008 steps to measure again.
+// themselves. Distances vary by half, so that windows do not always, or never, meet what a program does in each tenth step. If
+// all may be recorded, it is, with a pause after each 1 008 steps to measure again.
 class DutyCycle {
  public:
   static constexpr uint64_t kFirstSteps = 20;
@@ -110,6 +111,7 @@ class DutyCycle {
   uint64_t place_;  // in the cycle, in steps
   uint64_t window_steps_;
   uint64_t cycle_steps_;
+  uint32_t random_;
   uint64_t last_step_ns_;
   uint64_t step_took_ns_;
   // If time decides; 0: steps do.

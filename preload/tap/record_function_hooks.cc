@@ -103,9 +103,15 @@ void EndWindow(ThreadState* thread) {
                    ReadTicks(thread->clock) - start_ticks);
 }
 
+// 0: light mode, which goes before the standard budget.
+uint32_t BudgetPpm() {
+  const Config& config = GetConfig();
+  return config.scopes == ScopesMode::kLight && config.budget.is_of_gpu_use ? 0 : config.budget.ppm;
+}
+
 // What else the budget's windows are for.
 void SwitchOthers(bool on) {
-  if (GetConfig().budget.ppm == 0) return;
+  if (BudgetPpm() == 0) return;
   if (!on) g_is_memory_over.store(true, std::memory_order_relaxed);
   RecordPythonOfCalls(on);
   RecordGpuTimes(on);
@@ -133,7 +139,7 @@ bool HasWindows() {
   if (g_has_windows.load(std::memory_order_relaxed)) return true;
   if (!g_tap.may_have_windows || (IsOfGpuUse() && !HasGpuTimes())) return false;
   SpinLockHolder holder(&g_switch_lock);
-  if (!g_has_windows.exchange(true)) g_duty.Begin(NowNs(), GetConfig().budget.ppm);
+  if (!g_has_windows.exchange(true)) g_duty.Begin(NowNs(), BudgetPpm());
   return true;
 }
 
@@ -183,7 +189,7 @@ void ResumeIfWanted() {
   SpinLockHolder holder(&g_switch_lock);
   if (g_phase.load(std::memory_order_relaxed) != kStopped) return;
   SwitchObservers(true, true);
-  g_duty.Begin(NowNs(), GetConfig().budget.ppm);
+  g_duty.Begin(NowNs(), BudgetPpm());
   g_phase.store(kOn, std::memory_order_release);
   SwitchOthers(true);
 }
@@ -375,7 +381,7 @@ bool RegisterWith(const link_map* object, void* library) {
     snprintf(untried, sizeof untried, "; %s %u.%u", kNotTriedWith, version.major, version.minor);
   snprintf(words, sizeof words, "PyTorch %u.%u%s%s", version.major, version.minor, untried,
            !g_tap.may_have_windows ? ""
-           : budget.ppm == 0       ? "; light: operators in some windows only"
+           : BudgetPpm() == 0      ? "; light: operators in some windows only"
            : budget.is_of_gpu_use  ? ""
                                    : "; budget: operators in some windows only");
   Report(kRecordFunctionTap, ObjectName(object), CapabilityState::kOn, words);

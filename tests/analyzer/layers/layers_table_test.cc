@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/peaks/peaks.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/tables.h"
 #include "tests/analyzer/builders/gpu_model.h"
 #include "tests/analyzer/layers/linear_training.h"
@@ -154,6 +155,30 @@ TEST(LayersTableTest, GpuTimesOfLayersAreThoseOfWhatTheirCallsAskedFor) {
     EXPECT_GT(Integer(table, row, "forward"), 0);  // the host's time is shown next to it
   }
   EXPECT_EQ(Text(table, 0, "layer"), "block.fc1");
+}
+
+// One product of one of n steps takes 30 ns more: the mean's standard error is 30 ns / n.
+TEST(LayersTableTest, MeansOfARunInWindowsHaveTheirError) {
+  TraceModel model = GpuTraining(10);
+  EXPECT_EQ(FindColumn(RunPass("layers", model), "gpu_error"), std::nullopt);
+  model.scope_windows = {{0, model.start_ns, model.end_ns + 1}};
+  const Table equal = RunPass("layers", model);
+  EXPECT_EQ(Real(equal, 0, "gpu_error"), 0);
+  EXPECT_EQ(Real(equal, 0, "time_error"), 0);
+  int64_t steps = 0;
+  Step middle;
+  const LayerAnalysis analysis(model);
+  ASSERT_EQ(analysis.steps().size(), 1u);
+  for (const Step& step : analysis.steps().front().steps) {
+    if (step.counts() && ++steps == 4) middle = step;
+  }
+  GpuIndex longer = 0;
+  while (model.gpu.start_ns[longer] < middle.start_ns) ++longer;
+  model.gpu.end_ns[longer] += 30;
+  const Table table = RunPass("layers", model);
+  const auto n = static_cast<double>(steps);
+  EXPECT_NEAR(Real(table, 0, "gpu_error"), 100 * 30 / (300 * n + 30), 1e-9);
+  EXPECT_EQ(Real(table, 1, "gpu_error"), 0);
 }
 
 // 2 x 120 x 4 x 256 FLOPs at 32 x 128 x 2 x 1 GHz: 30 ns of each product's 100 ns.

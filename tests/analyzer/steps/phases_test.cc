@@ -713,6 +713,27 @@ TEST(PhasesTest, LightTapTellsWhichStepsAreComplete) {
   }
 }
 
+// Of steps between windows the time is known, and which are much longer: most of them are there.
+TEST(PhasesTest, MuchLongerStepsBetweenWindowsAreCounted) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  for (int i = 0; i < 100; ++i) {
+    const bool is_recorded = i < 20 || i % 16 < 2;
+    program.RecordScopes(is_recorded);
+    TrainStep(program, net);
+    program.Pause((is_recorded ? 1000 : 0) + (i % 10 == 9 ? 50'000 : 0));
+  }
+  program.RecordScopes(false);
+  const StepTrack track = OnlyTrack(program);
+  const ComparedSteps steps = MainSteps({track});
+  EXPECT_EQ(steps.interrupted, 9) << "the last step does not count";
+  EXPECT_EQ(steps.interrupted_every, 10);
+  EXPECT_EQ(steps.unrecorded + steps.count() + steps.interrupted, 99);
+  EXPECT_GT(steps.unrecorded, 55);
+  const Step &first = track.steps.front(), &last = track.steps.back();
+  EXPECT_NEAR(steps.MeanWithInterruptedNs(), static_cast<double>(last.start_ns - first.start_ns) / 99, 30);
+}
+
 // Nothing but the optimizers' steps is recorded between windows, which may begin and end in a step.
 TEST(PhasesTest, BetweenWindowsOfALightTapUpdatesEndSteps) {
   for (const int updates : {1, 2}) {
