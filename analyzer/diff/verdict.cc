@@ -256,6 +256,7 @@ void AddDifferenceNotes(const VerdictInput& input, Table& table) {
 void AddInterruptionNote(const VerdictInput& input, Table& table) {
   const double before = input.base_run->steps.InterruptedPart(), after = input.new_run->steps.InterruptedPart();
   if (std::abs(before - after) < kInterruptedWorthNoting) return;
+  if (input.decision->with_longer.IsBeyondNoise() || input.decision->are_longer_most) return;  // the sentence has it
   table.notes.push_back(absl::StrFormat(
       "Interrupted steps took %.1f %% of BASE's steps' time and %.1f %% of NEW's: no other number here includes that.",
       100 * before, 100 * after));
@@ -342,11 +343,14 @@ std::string DecisionText(const VerdictInput& input) {
   }
   if (decision.time.finding == Speed::kNoise) {
     const std::vector<std::string> within = ChangesWithin(input);
+    const bool is_undecided = IsUndecided(input);
+    const std::string own = is_undecided ? OwnCause(input) : "";
     return absl::StrCat(first,
-                        IsUndecided(input) ? (first.empty() ? "undecided: " : "Undecided: ")
-                        : is_same_program  ? "no difference beyond noise: "
-                                           : "No difference in time beyond noise: ",
-                        TimesText(input), within.empty() ? "" : "; within the step: ", absl::StrJoin(within, "; "));
+                        is_undecided      ? (first.empty() ? "undecided: " : "Undecided: ")
+                        : is_same_program ? "no difference beyond noise: "
+                                          : "No difference in time beyond noise: ",
+                        TimesText(input), own.empty() ? "" : ": ", own,
+                        within.empty() ? "" : "; within the step: ", absl::StrJoin(within, "; "));
   }
   return absl::StrCat("NEW is ", SlowerText(input), Why(input), is_same_program ? "" : ". NEW differs: ", differences);
 }

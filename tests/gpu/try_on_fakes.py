@@ -25,6 +25,8 @@ class Longer(test_on_fakes.Trained):
         (ratio,) = comparison.ratios(1)
         self.assertGreater(ratio, 0)
         self.assertEqual(comparison.problem, "")  # both saw the same number of kernels
+        (ratio,) = comparison.budget_ratios(1)
+        self.assertGreater(ratio, 0)
 
 
 if __name__ == "__main__":

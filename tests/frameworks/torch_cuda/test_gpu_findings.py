@@ -57,7 +57,7 @@ class GpuFindings(fake_gpu.Case):
     def test_many_small_copies(self):
         finding, path = self.one("small-copies", "small-copies", slow=400)
         self.assert_line(finding, path, "value.cuda(")
-        self.assertRegex(finding["finding"], "^(39|40) copies")  # the first step's can't be told from weights
+        self.assertRegex(finding["finding"], "^(38|39|40) copies")  # the first step's can't be told from weights
         self.assertIn("torch.stack", finding["advice"])
         few = self.findings(program("findings", "large-copies", 30), slow=400)
         self.assertNotIn("small-copies", self.rules(few))
