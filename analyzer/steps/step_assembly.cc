@@ -103,9 +103,12 @@ class Assembler {
     }
   }
 
-  // Whether the step has all its updates, the last one just before this item, and nothing else tells where the next begins.
+  // Whether the step has all its updates, the last one just before this item (or gradients were zeroed after it), and nothing else
+  // tells where the next begins.
   bool FollowsLightStep(const Draft& current, const StepItem& item) const {
-    const StepItem& last = items_[current.end - 1];
+    size_t end = current.end;
+    while (end > current.begin + 1 && items_[end - 1].kind == MomentKind::kZeroGrad) --end;
+    const StepItem& last = items_[end - 1];
     const Mark mark = MarkOf(item), ended = MarkOf(last);
     if (ended == Mark()) return false;
     const auto count = [&](const Mark& of) {

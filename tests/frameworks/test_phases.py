@@ -173,6 +173,13 @@ class Phases(frameworks.Case):
         answer = e2e.run([e2e.DLHOOK, "report", self.run_path]).out.decode()
         self.assertRegex(" ".join(answer.split()), rf"Operations were recorded in \d+ of {len(steps)} steps")
 
+    def test_steps_between_windows_end_with_their_update(self):
+        """Also where gradients are zeroed behind it."""
+        run, told = self.record("zeroes_last", DLHOOK_BUDGET="0.01%")
+        steps = main_process(run.table("steps"))
+        self.assertEqual([step["kind"] for step in steps], [kind for kind, _, _ in told])
+        self.check_accounting_of_windows(run, steps)
+
     def test_bounded(self):
         """A bounded trace has the time of every step, and no half steps where two optimizers take turns."""
         for loop, limit in (("many_epochs", 300000), ("two_optimizers", 160000)):

@@ -68,6 +68,16 @@ def many_epochs():
         train_epoch(net, optimizer, loader())
 
 
+def zeroes_last():
+    net = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    for _ in range(150):
+        LOSS(net(torch.randn(16, 64)), torch.randint(0, 10, (16,))).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        note("training", 16, 1)
+
+
 def compiled():
     net = torch.compile(Net())
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
