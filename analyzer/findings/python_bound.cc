@@ -62,12 +62,17 @@ double AsleepNs(const StepFacts& facts) {
   return std::max(facts.step_ns() - cpu_ns - load.waiting_ns - known_ns, 0.0);
 }
 
-// Operations that Python calls in the steps: in no other one. One of a recurrent network has thousands in it.
+// Operations that Python calls in the steps: in no other one, and not by a backward pass, whose nodes have the line of the call. One
+// of a recurrent network has thousands in it.
 void ForEachCalled(const StepFacts& facts, const std::function<void(const std::string&)>& visit) {
   const TraceModel& model = facts.model();
   const ScopeColumns& scopes = model.scopes;
+  const std::vector<PythonPlace> places = ReadPythonPlaces(model);
   ForEachScopeThat(
-      scopes, [](const ScopeLook& look) { return look.kind == ScopeKind::kFrameworkOp && look.stack != kNone; },
+      scopes,
+      [&](const ScopeLook& look) {
+        return look.kind == ScopeKind::kFrameworkOp && look.stack != kNone && !places[look.stack].is_in_backward;
+      },
       [&](ScopeIndex scope) {
         const ScopeIndex parent = scopes.parent[scope];
         const bool is_inside = parent != kNone && (scopes.look[parent].kind == ScopeKind::kFrameworkOp ||

@@ -132,6 +132,18 @@ TEST(PythonBound, IsNotWhatOneOperationConsistsOf) {
   }
 }
 
+// A backward pass runs its nodes itself; they have the line that called it.
+TEST(PythonBound, IsNotABackwardPass) {
+  for (const char* caller : {"backward", "step"}) {
+    CpuProgram program;
+    const StackIndex stack = program.builder().AddStack(
+        {{"/opt/lib/python3.11/site-packages/torch/autograd/__init__.py", caller, 99}, {"train.py", "<module>", 7}});
+    for (int i = 0; i < 1200 * CpuProgram::kSteps; ++i)
+      program.builder().Scope("aten::mul", ScopeKind::kFrameworkOp, i * CpuProgram::kStepNs / 1200, 760, 0, -1, stack);
+    EXPECT_THAT(program.Find("python-bound").rows, SizeIs(absl::string_view(caller) == "step" ? 1 : 0)) << caller;
+  }
+}
+
 // Gloo's collective operations are ranges between operations.
 TEST(PythonBound, IsNotWaitingForOtherRanks) {
   for (const char* range : {"gloo:all_reduce", "my range"}) {
