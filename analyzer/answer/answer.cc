@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/step_parts.h"
+#include "analyzer/calls/op_labels.h"
 #include "analyzer/findings/findings_table.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/renderer.h"
@@ -22,6 +23,7 @@ constexpr size_t kFindings = 5;
 constexpr size_t kBriefFindings = 3;
 constexpr double kNeverFolded = 10;       // percent: findings of this gain are always shown
 constexpr double kNeedsAName = 30;        // percent: of a part that the program's own code causes
+constexpr double kMostOfTheStep = 50;     // percent: of one operation of a layer
 constexpr char kBusy[] = "machine-busy";  // nothing to mend in the program: a line
 constexpr size_t kNamedRules = 6;         // that could not judge the run for one reason
 constexpr size_t kRemarks = 3;
@@ -30,6 +32,32 @@ constexpr size_t kLinesBelow = 6;   // titles, empty lines and the next commands
 constexpr size_t kBar = 24;
 constexpr size_t kRange = 24;           // columns for the least and the most time of repeated layers …
 constexpr size_t kWidthForRange = 100;  // … on terminals this wide
+
+// "No rule judges this: 94 % gemm 16x3000:3000x3000 in GCN:mm, train.py:12."; empty: no operation of a layer takes most of the
+// step, or it is a GPU's.
+std::string MostlyOne(const StepFacts& facts) {
+  struct Operation {
+    double ns = 0;
+    const WorkItem* longest = nullptr;
+  };
+  std::map<std::pair<std::string, std::string>, Operation> operations;  // of all directions; by kind and layer
+  for (const WorkItem& item : facts.items()) {
+    if (!item.IsHostCompute() && item.scope == nullptr) continue;
+    Operation& operation = operations[{item.IsCall() ? KindLabel(*item.op) : item.scope->op, item.group->label}];
+    operation.ns += item.ns;
+    if (operation.longest == nullptr) operation.longest = &item;
+  }
+  for (const auto& [key, operation] : operations) {
+    const double percent = 100 * operation.ns / facts.step_ns();
+    if (percent < kMostOfTheStep || !facts.model().gpu.empty()) continue;
+    const WorkItem& item = *operation.longest;
+    const std::string line = facts.LineOf(item);
+    return absl::StrFormat("No rule judges this: %.0f %% %s%s in %s%s.", percent, key.first,
+                           item.IsCall() ? absl::StrCat(" ", ProblemLabel(*item.op)) : "", key.second,
+                           line.empty() || absl::StrContains(key.second, line) ? "" : absl::StrCat(", ", line));
+  }
+  return "";
+}
 
 class Screen {
  public:
@@ -195,7 +223,7 @@ void Screen::Findings() {
   Information();
 }
 
-// The part that the program's own code causes, if it is large.
+// The part that the program's own code causes, or one operation of a layer, if it is large.
 void Screen::NoRuleFor() {
   const auto is_own = [](const StepPart& part) {
     switch (part.kind) {
@@ -210,7 +238,10 @@ void Screen::NoRuleFor() {
     }
   };
   const auto part = absl::c_find_if(Parts(), is_own);
-  if (part == Parts().end() || part->percent < kNeedsAName) return;
+  if (part == Parts().end() || part->percent < kNeedsAName) {
+    if (const std::string one = MostlyOne(facts_); !one.empty()) Text(one, "  ");
+    return;
+  }
   std::vector<std::string> lines;
   for (const PartLine& line : part->lines) lines.push_back(line.text);
   Text(absl::StrCat("No rule judges this: ", part->percent, " % ", part->name, lines.empty() ? "" : ", at ",

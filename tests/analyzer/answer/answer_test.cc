@@ -149,6 +149,16 @@ TEST(AnswerTest, WhatStepsConsistOfIsNotSaidWhereItWasNotKept) {
   EXPECT_THAT(screen_of(model), AllOf(HasSubstr("not known"), Not(HasSubstr("Where a training step goes"))));
 }
 
+TEST(AnswerTest, AnOperationThatTakesMostOfTheTimeIsNamed) {
+  for (const int64_t ns : {400, 900}) {
+    ModelBuilder builder;
+    builder.Call(builder.AddOp(GemmDefinition(64, 3000, 3000, "NN")), 10, ns);
+    const std::string answer = AnswerOf(builder.Build(1000));
+    EXPECT_THAT(answer, ns > 500 ? ContainsRegex("No\\s+rule\\s+judges\\s+this:\\s+90\\s+%\\s+gemm\\s+m64\\s+n3000")
+                                 : testing::Matcher<const std::string&>(Not(HasSubstr("rule judges"))));
+  }
+}
+
 TEST(AnswerTest, WideTerminalsShowTheRangeOfRepeatedLayers) {
   const TraceModel model =
       LinearTraining({.steps = 30, .layers = {"block.0.fc", "block.1.fc", "block.2.fc", "block.3.fc"}});
