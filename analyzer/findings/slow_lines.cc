@@ -75,7 +75,7 @@ std::string StartedProcesses(const StepFacts& facts) {
                            started < 1.5 ? "begins" : "begin", facts.StepNoun());
   }
   if (!facts.IsAtLeast(waited_ns, kWaitForChildPercent)) return "";
-  return absl::StrCat("Looks from outside found it waiting for the end of a child process for ", HumanTime(waited_ns),
+  return absl::StrCat("Thread-state samples found it waiting for the end of a child process for ", HumanTime(waited_ns),
                       " of each ", facts.StepNoun(), ": it starts new ones.");
 }
 
