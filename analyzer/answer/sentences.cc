@@ -286,8 +286,8 @@ std::string RecordedPart(const StepFacts& facts, const std::optional<WindowCost>
                                   " in which operations were recorded.");
   if (const double times = TimesAsLongInWindows(facts); times >= kWorthSayingLonger) {
     absl::StrAppendFormat(&text,
-                          " Outside of it the same calls come %.1f times as fast: recording makes a step longer, "
-                          "which takes about %s without it.",
+                          " Outside of it the same calls come %.1f times as fast: a step takes about %s there, if each "
+                          "makes as many.",
                           times, HumanTime(facts.step_ns() / times));
   }
   return text;

@@ -315,10 +315,15 @@ std::string LongerText(const VerdictInput& input) {
   if (!time.IsBeyondNoise() && (!input.decision->are_longer_most || time.base_ns == 0)) return "";
   const OwnFinding* const own =
       time.IsBeyondNoise() ? ReasonOfLongerSteps(input.own_findings, time.change_ns() > 0) : nullptr;
-  return absl::StrCat("NEW is ", PercentText(time.change_ns(), time.base_ns), " ",
-                      time.change_ns() > 0 ? "slower" : "faster", PerText(input), ", ", IncludedText(input),
-                      " included (", HumanTime(time.base_ns), " -> ", HumanTime(time.new_ns), ")",
-                      own == nullptr ? "" : absl::StrCat(": ", own->Sentence()), ". Without them: ");
+  const std::string times = absl::StrCat(HumanTime(time.base_ns), " -> ", HumanTime(time.new_ns));
+  const std::string change = PercentText(time.change_ns(), time.base_ns);
+  const bool is_slower = time.change_ns() > 0;
+  if (own == nullptr) {
+    return absl::StrCat("by all steps, ", IncludedText(input), " included, whatever made these longer, ", times,
+                        PerText(input), " (", is_slower ? "+" : "-", change, "). Without them: ");
+  }
+  return absl::StrCat("NEW is ", change, is_slower ? " slower" : " faster", PerText(input), ", ", IncludedText(input),
+                      " included (", times, "): ", own->Sentence(), ". Without them: ");
 }
 
 // Whether the steps of one side take much longer than the other's, although so may those of a busy machine.
@@ -333,7 +338,6 @@ bool IsUndecided(const VerdictInput& input) {
 
 std::string DecisionText(const VerdictInput& input) {
   const Decision& decision = *input.decision;
-  // Counts of a step differ where steps do.
   const std::string differences = DifferencesText(input.differences);
   const bool is_same_program = differences.empty();
   const std::string first = is_same_program ? "" : absl::StrCat("NEW differs: ", OwnClause(input), differences, ". ");
@@ -415,9 +419,7 @@ Table VerdictTable(const VerdictInput& input) {
   Table table = NewTable("verdict", VerdictSentence(input), columns);
   const Decision& decision = *input.decision;
   if (decision.time.finding != Speed::kEqual) {
-    if (!AreStepsCompared(input))
-      AddRow(columns, {decision.per == Per::kSample ? "sample" : "same work", "", decision.time, Match::kSame, {}},
-             &table);
+    if (!AreStepsCompared(input)) AddRow(columns, {"sample", "", decision.time, Match::kSame, {}}, &table);
     AddRow(columns, {Unit(input), "", decision.whole, Match::kSame, {}}, &table);
     for (const Contribution& contribution : input.contributions) {
       if (contribution.time.IsBeyondNoise()) AddRow(columns, contribution, &table);

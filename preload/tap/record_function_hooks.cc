@@ -153,6 +153,7 @@ void AfterForkInParent() { reinterpret_cast<SpinLockHolder*>(g_fork_holder)->~Sp
 void AfterForkInChild() {
   AfterForkInParent();
   g_window_start_ticks.store(0);
+  g_first_start_ticks = 0;
   g_is_memory_over.store(false);
   if (IsOfGpuUse()) g_has_windows.store(false);
 }
@@ -181,6 +182,7 @@ void StopIfUnwanted() {
   if (phase != kOn && phase != kPaused) return;
   SwitchObservers(false, true);
   g_window_start_ticks.store(0);
+  g_first_start_ticks = 0;
   g_phase.store(kStopped, std::memory_order_release);
 }
 

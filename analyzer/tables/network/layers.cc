@@ -233,7 +233,7 @@ void InsertErrors(bool has_gpu, TypedColumns<LayerRow>* columns) {
   columns->InsertAfter("time",
                        {ErrorColumn("time_error",
                                     "Standard error of `time` as the mean of all steps, by how much the recorded "
-                                    "steps differ.",
+                                    "steps differ; too small where other programs interrupt a few steps for long.",
                                     &LayerSums::Group::error_ns, &LayerSums::Group::share_ns, &LayerSums::steps)});
   if (!has_gpu) return;
   columns->InsertAfter("gpu_time", {ErrorColumn("gpu_error", "The same of gpu_time.", &LayerSums::Group::gpu_error_ns,
