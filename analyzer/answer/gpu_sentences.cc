@@ -1,6 +1,8 @@
 // What GPUs did in the steps: see sentences.h.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/table/table_ops.h"
@@ -11,16 +13,36 @@ namespace {
 
 constexpr double kWorthSayingOfGpu = 0.05;  // of a step, or of all GPU work
 
+constexpr double kGpuCounts = 0.5;  // of the time: what a GPU does is as important as what its host does
+constexpr size_t kMostOpsSaid = 4;
+constexpr double kWorthSayingOfOp = 5;  // percent of the time
+
 // " (MFU at least 2.4 %)", as in the note of the table layers; empty: not known.
-std::string UtilizationText(const StepFacts& facts) {
-  const TableOptions& options = facts.options();
-  const std::vector<StepSet> sets = StepSetsOf(options.analysis->steps(), facts.steps().kind);
-  if (options.peaks == nullptr || sets.empty()) return "";
-  const LayerGroups groups(facts.model(), facts.attribution(), LayersBy::kLayer, 0);
-  const LayerSums sums =
-      SumLayers(facts.model(), *options.analysis, groups, *options.totals, sets.front(), options.peaks);
+std::string UtilizationText(const LayerSums& sums) {
   const std::optional<LayerSums::Utilization> used = sums.GpuUtilization();
   return used ? absl::StrFormat(" (MFU at least %.2g %%)", used->model_percent) : "";
+}
+
+// "gemm 40 %, softmax 20 %": what GPUs do for the longest time, as in the table layers by op; empty: nothing stands out.
+std::string GpuOpsText(const LayerGroups& groups, const LayerSums& sums) {
+  std::map<std::string, int64_t> ns_of;
+  for (GroupIndex i = 0; i < sums.groups.size(); ++i) {
+    const bool is_communication = i == groups.communication();
+    if (!groups.IsLayerGroup(i) && !is_communication) continue;
+    const std::string& label = groups.groups()[i].label;
+    ns_of[is_communication ? "communication" : std::string(absl::StripPrefix(label, "aten::"))] +=
+        sums.groups[i].gpu_share_ns;
+  }
+  std::vector<std::pair<double, std::string>> ops;
+  for (const auto& [op, ns] : ns_of) {
+    const double percent = 100 * static_cast<double>(ns) / static_cast<double>(sums.gpu_total_ns);
+    if (percent >= kWorthSayingOfOp) ops.emplace_back(-percent, op);
+  }
+  absl::c_sort(ops);
+  if (ops.size() > kMostOpsSaid) ops.resize(kMostOpsSaid);
+  return absl::StrJoin(ops, ", ", [](std::string* out, const auto& op) {
+    absl::StrAppendFormat(out, "%s %.0f %%", op.second, -op.first);
+  });
 }
 
 }  // namespace
@@ -89,8 +111,16 @@ std::vector<std::string> GpuRemarks(const StepFacts& facts) {
     unlinked_outside_ns += time.CoveredNs(model.gpu.start_ns[i], model.gpu.end_ns[i]) == 0 ? ns : 0;
   }
   if (2 * unlinked_outside_ns <= all_ns) {
-    remarks.push_back(absl::StrFormat("GPUs are busy %.0f %% of the time%s: see table gpu_idle.",
-                                      100 * busy / static_cast<double>(works.size()), UtilizationText(facts)));
+    const TableOptions& options = facts.options();
+    const std::vector<StepSet> sets = StepSetsOf(options.analysis->steps(), facts.steps().kind);
+    const StepSet set = sets.empty() ? StepSet() : sets.front();
+    const LayerGroups groups(model, facts.attribution(), LayersBy::kOp, 0);
+    const LayerSums sums = SumLayers(model, *options.analysis, groups, *options.totals, set, options.peaks);
+    busy /= static_cast<double>(works.size());
+    remarks.push_back(
+        absl::StrFormat("GPUs are busy %.0f %% of the time%s: see table gpu_idle.", 100 * busy, UtilizationText(sums)));
+    const std::string ops = busy >= kGpuCounts && sums.gpu_total_ns > 0 ? GpuOpsText(groups, sums) : "";
+    if (!ops.empty()) remarks.push_back(absl::StrCat("By operation: ", ops, " (table layers --by op)."));
   }
   if (overlapped_ns > 0 && static_cast<double>(overlapped_ns) >= kWorthSayingOfGpu * static_cast<double>(busy_ns)) {
     remarks.push_back(absl::StrFormat(

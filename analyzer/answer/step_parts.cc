@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "analyzer/analysis/sample_places.h"
+#include "analyzer/answer/sentences.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/op_kind.h"
@@ -23,6 +24,7 @@ constexpr char kNotKnown[] = "nothing that dlhook sees";
 constexpr char kBetweenCalls[] = "Python or native code";  // which, only samples tell
 constexpr char kCommunication[] = "communication";
 constexpr char kInput[] = "waiting for input";
+constexpr char kGpuWait[] = "waiting for the GPU";
 constexpr char kNoProcessor[] = "waiting for a processor";
 constexpr double kLeastBlockedPercent = 1;  // of the step, for certain; less is not worth a part
 constexpr double kSureRange = 0.5;          // of the part; if it may lie in a wider range, its name tells which
@@ -32,6 +34,7 @@ std::string NameOfCall(const Op& op) {
   if (IsKind(op, OpKind::kSearch) || op.is_trial) return "searching for algorithms";
   if (IsKind(op, OpKind::kKernel)) return "kernel launches";
   if (IsKind(op, {OpKind::kCopy, OpKind::kMemset})) return "memory copies";
+  if (op.allocation() != nullptr) return "allocating and freeing memory";
   if (IsKind(op, OpKind::kCollective)) return kCommunication;
   if (IsKind(op, OpKind::kCall)) return "other CUDA calls";
   if (IsKind(op, OpKind::kReorder)) return "memory format conversion (reorder)";
@@ -57,7 +60,7 @@ StepPart PartOf(const WorkItem& item) {
     case ActivityKind::kDataLoading:
       return {kInput, PartKind::kInput};
     case ActivityKind::kWaiting:
-      return {"waiting for the GPU", PartKind::kGpuWait};
+      return {kGpuWait, PartKind::kGpuWait};
     case ActivityKind::kUnattributed:
       break;
   }
@@ -297,6 +300,11 @@ std::vector<StepPart> PartsOfStep(const StepFacts& facts, size_t most) {
   }
   AddOps(facts, of_ops, by_name);
   Unseen(facts, by_name).Divide();
+  if (const GpuPace pace = PaceOf(facts); pace.asked_ns > 0) {  // the host has asked for all of it, and does nothing
+    const double waits_ns = std::min(by_name[kNotKnown].ns, facts.step_ns() - pace.asked_ns);
+    by_name[kNotKnown].ns -= waits_ns;
+    AddTo(by_name, {kGpuWait, PartKind::kGpuWait, waits_ns});
+  }
   std::vector<StepPart> parts;
   const StepPart not_known = by_name[kNotKnown];
   by_name.erase(kNotKnown);

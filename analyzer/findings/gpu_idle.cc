@@ -272,7 +272,9 @@ std::string AdviceFor(const StepFacts& facts, const std::string& cause, const st
   if (cause == IdleCauseName(IdleCause::kCommunication)) return AdviceForCommunication(facts);
   if (!facts.model().compiled_ops.empty()) return AdviceForXla(cause, advice);
   if (!facts.UsesTorch()) return AdviceForOthers(cause, advice);
-  return cause == IdleCauseName(IdleCause::kLaunch) ? AdviceForCompiled(facts, advice) : advice;
+  if (cause != IdleCauseName(IdleCause::kLaunch)) return advice;
+  return facts.steps().count() == 1 && !FindGpuAllocations(facts).empty() ? kFirstUse
+                                                                          : AdviceForCompiled(facts, advice);
 }
 
 struct Cause {
@@ -308,11 +310,13 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
   if (GpuTimesOf(facts.model()) != GpuTimes::kOfKernels || !facts.HasSteps()) return {};
   std::map<std::string, Cause> causes;
   std::set<GpuDeviceIndex> of;
+  const bool has_allocations = !FindGpuAllocations(facts).empty();
   for (const IdleShare& share : IdleShares(facts.model(), facts.options())) {
     // As a part of the time, because the table's mean step has the much longer ones that the answer's leaves out.
     const double ns = share.part * facts.step_ns();
     of.insert(share.device);
     if (share.what == IdlePiece::What::kOtherCopy) continue;  // work for the network, as kernels are
+    if (has_allocations && (absl::EndsWith(share.during, "Malloc") || absl::EndsWith(share.during, "Free"))) continue;
     Cause& cause = causes[CauseOf(share)];
     cause.ns += ns;
     if (ns > cause.largest.part * facts.step_ns()) cause.largest = share;

@@ -169,14 +169,16 @@ std::vector<Finding> FindGpuAllocations(const StepFacts& facts) {
   if (calls.calls < kGpuAllocationsLeastCalls || !facts.IsAtLeast(calls.idle_ns, kLeastPercent)) return {};
   Finding finding;
   finding.line = calls.line;
-  finding.sentence = absl::StrFormat(
-      "GPU memory is allocated and freed %.1f times per step, and the GPU computes nothing meanwhile: %s.", calls.calls,
-      facts.PartOfStep(calls.idle_ns));
+  finding.sentence =
+      absl::StrFormat("GPU memory is allocated and freed %.1f times a %s, and the GPU computes nothing meanwhile: %s.",
+                      calls.calls, facts.StepNoun(), facts.PartOfStep(calls.idle_ns));
   finding.gain_ns = calls.idle_ns;
   finding.evidence = "table ops: cudaMalloc, cudaFree";
   finding.advice =
-      "No torch.cuda.empty_cache() in the loop. Where sizes change: PYTORCH_ALLOC_CONF=expandable_segments:True, "
-      "or one step at the largest size before the others.";
+      facts.steps().count() == 1
+          ? kFirstUse
+          : "No torch.cuda.empty_cache() in the loop. Where sizes change: PYTORCH_ALLOC_CONF=expandable_segments:True, "
+            "or one step at the largest size before the others.";
   return {finding};
 }
 

@@ -40,6 +40,8 @@ absl::flat_hash_set<CallIndex> CopiedAgain(const StepFacts& facts);
 std::vector<Finding> FindCopiedAgain(const StepFacts& facts);
 std::vector<Finding> FindPageableCopies(const StepFacts& facts);
 std::vector<Finding> FindSmallCopies(const StepFacts& facts);
+// Advice on the only step of a run.
+inline constexpr char kFirstUse[] = "CUDA and its libraries load and allocate at first use: measure after a warm-up.";
 std::vector<Finding> FindGpuAllocations(const StepFacts& facts);
 
 }  // namespace dlhook::analyzer::findings

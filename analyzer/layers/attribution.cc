@@ -116,6 +116,8 @@ std::vector<Place> GpuPlaces(const TraceModel& model, const Attribution& attribu
   places.reserve(model.gpu.size());
   for (GpuIndex activity = 0; activity < model.gpu.size(); ++activity) {
     places.push_back(PlaceOf(model, attribution, activity));
+    // It is asked for where the last gradient of a bucket is ready, or the next layer's weights are gathered.
+    if (GpuWorkOf(model, activity) == GpuWork::kCommunication) places.back().layer = kNone;
   }
   return places;
 }

@@ -3,6 +3,7 @@
 // tests/analyzer/stacks/fold_names_test.cc.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,5 +48,9 @@ std::string ShortKernelName(absl::string_view demangled);
 // Whether it is a collective operation by its own name or that of the library whose namespace it is in: by template
 // arguments and parameters it is none.
 bool IsCollectiveKernel(absl::string_view demangled);
+
+// Of a kernel that multiplies matrices, whether its name says that it uses NVIDIA's tensor cores or AMD's matrix cores; nullopt:
+// it does not say.
+std::optional<bool> UsesTensorCores(absl::string_view demangled);
 
 }  // namespace dlhook::analyzer::names

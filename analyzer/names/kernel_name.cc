@@ -182,6 +182,20 @@ bool IsCollectiveKernel(absl::string_view demangled) {
   return absl::c_any_of(kParts, has);
 }
 
+std::optional<bool> UsesTensorCores(absl::string_view demangled) {
+  // Instructions by their shapes (884, 1688, 16816: m, n, k), and kernels that are written for them only: cuBLAS's for Hopper,
+  // FlashAttention's, Composable Kernel's (xdl), MIOpen's (gtc) and Tensile's with "MI16x16".
+  static constexpr absl::string_view kUse[] = {
+      "tensorop", "_tensor8x8x", "_tensor16x8x", "s884",     "h884",           "1688",           "16816",
+      "161616",   "hmma",        "gmma",         "nvjet",    "flash_fwd",      "flash_bwd",      "xdlops",
+      "_xdl_",    "_gtcx",       "_MI16x16",     "_MI32x32", "sm90_xmma_gemm", "sm100_xmma_gemm"};
+  static constexpr absl::string_view kDoNot[] = {"simt", "_sgemm_", "scudnn", "gemv", "gemmk1_kernel", "ffma"};
+  const auto has = [&](absl::string_view part) { return absl::StrContains(demangled, part); };
+  if (absl::c_any_of(kUse, has)) return true;
+  if (absl::c_any_of(kDoNot, has)) return false;
+  return std::nullopt;
+}
+
 std::string ShortKernelName(absl::string_view demangled) {
   if (absl::StartsWith(demangled, "_Z")) {
     const std::vector<absl::string_view> path = PathOfMangled(demangled);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/escaping.h"
 #include "analyzer/model/limits.h"
+#include "analyzer/names/fold_names.h"
 
 namespace dlhook::analyzer::inline reader {
 namespace {
@@ -161,7 +162,38 @@ int64_t GpuBuilder::Finish(const ClockMap& clock, const std::vector<trace::Clock
   FindCopies();
   Append();
   BoundGpuClocks(first_work_, threads, model_, oddities_);
+  FindTensorCores();
   return join.last_end_ns();
+}
+
+// What the kernels of a product are called is a fact; what its library's manual says of its type and sizes, a rule.
+void GpuBuilder::FindTensorCores() {
+  constexpr int kMostDepth = 64;
+  const GpuActivityColumns& gpu = model_->gpu;
+  std::vector<std::optional<std::optional<bool>>> by_kernel(model_->gpu_kernels.size());
+  std::map<OpIndex, std::array<bool, 2>> found;  // kernels without, with
+  bool has_tf32 = false;
+  for (size_t i = first_work_; i < gpu.size(); ++i) {
+    const GpuKernelIndex kernel = gpu.kernel[i];
+    if (kernel == kNone || model_->gpu_kernels[kernel].name == kNone) continue;
+    if (!by_kernel[kernel]) by_kernel[kernel] = UsesTensorCores(model_->names[model_->gpu_kernels[kernel].name]);
+    if (!*by_kernel[kernel]) continue;
+    CallIndex call = gpu.call[i];
+    for (int depth = 0; call != kNone && depth < kMostDepth; call = model_->calls.parent[call], ++depth) {
+      const Op& op = model_->ops[model_->calls.op[call]];
+      if (op.flops.value_or(0) == 0) continue;
+      found[model_->calls.op[call]][**by_kernel[kernel] ? 1 : 0] = true;
+      has_tf32 |= **by_kernel[kernel] && op.types == "f32";
+      break;
+    }
+  }
+  for (const auto& [index, with] : found) {
+    Op& op = model_->ops[index];
+    const bool is_known = op.tensor_core && (op.tensor_core->is_told || op.tensor_core->eligible == with[1]);
+    if (is_known || with[0] == with[1]) continue;
+    const bool keeps_f32 = with[0] && op.types == "f32" && !has_tf32;
+    op.tensor_core = {with[1], true, keeps_f32 ? "its kernel keeps f32" : "by its kernel"};
+  }
 }
 
 void GpuBuilder::BeginWindows(const ClockMap& clock) {

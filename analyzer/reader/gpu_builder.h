@@ -44,6 +44,7 @@ class GpuBuilder {
   void BeginWindows(const ClockMap& clock);
   void AppendOverhead(const RealtimeMap& realtime);
   void FindCopies();
+  void FindTensorCores();
   std::map<uint32_t, GpuDeviceIndex> AppendDevices();
   void Append();
 

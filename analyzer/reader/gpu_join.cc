@@ -10,6 +10,7 @@ namespace {
 
 // Less is within what tables of GPU work say of a launch.
 constexpr int64_t kWorthSayingNs = 10'000;
+constexpr int64_t kLateNs = 20'000'000;  // no launch takes that long each time
 // A wait of a stream that takes this long had something to wait for.
 constexpr int64_t kWaitedNs = 20'000;
 
@@ -55,6 +56,7 @@ class DeviceWaits {
 
 // How far the GPU's clock is ahead of the host's.
 struct Ahead {
+  bool has_earlier = false;  // work that was requested before the recording
   int64_t least_ns = std::numeric_limits<int64_t>::min();
   int64_t most_ns = std::numeric_limits<int64_t>::max();
 };
@@ -189,8 +191,9 @@ void BoundGpuClocks(size_t first, const std::map<uint32_t, ThreadIndex>& threads
            gpu.start_ns[i] >= gpu.requested_ns[i] - kGpuClockErrorNs;
   };
   for (size_t i = first; i < gpu.size(); ++i) {
-    if (!is_usable(i)) continue;
     Ahead& bound = bounds[gpu.device[i]];
+    bound.has_earlier |= gpu.requested_ns[i] == GpuActivityColumns::kNotKnown && bound.most_ns == Ahead().most_ns;
+    if (!is_usable(i)) continue;
     bound.most_ns = std::min(bound.most_ns, gpu.start_ns[i] - gpu.requested_ns[i]);
     int64_t returned_ns = is_one_device ? waits.ReturnedNs(gpu.requested_ns[i]) : INT64_MAX;
     const CallIndex call = gpu.launch_call[i];
@@ -202,11 +205,18 @@ void BoundGpuClocks(size_t first, const std::map<uint32_t, ThreadIndex>& threads
   // Where the bounds exclude each other (the clocks drift), no work may precede its request.
   for (GpuDeviceIndex device = gpu.device[first]; device < bounds.size(); ++device) {
     const Ahead& bound = bounds[device];
-    const int64_t ahead_ns = std::min(std::max(bound.least_ns, int64_t{0}), bound.most_ns);
     if (bound.most_ns == std::numeric_limits<int64_t>::max()) continue;
+    // What it did before is no work of these calls, if anything was.
+    const bool is_late = bound.least_ns == Ahead().least_ns && bound.most_ns >= kLateNs && !bound.has_earlier;
+    const int64_t ahead_ns = is_late ? bound.most_ns : std::min(std::max(bound.least_ns, int64_t{0}), bound.most_ns);
     model->gpu_clock_error_ns[device] = std::max(bound.most_ns, bound.least_ns) - ahead_ns;
     const int64_t apart_ns = std::max(ahead_ns, -ahead_ns);
-    if (apart_ns >= kWorthSayingNs) {
+    if (is_late) {
+      oddities->Count(
+          absl::StrCat("a GPU that began all its work more than ", apart_ns / 1'000'000,
+                       " ms after it was requested, while nothing waited for it: its clock is ahead, or it did "
+                       "other work first (its times were moved)"));
+    } else if (apart_ns >= kWorthSayingNs) {
       oddities->Count(absl::StrCat("a GPU whose clock is ", ahead_ns > 0 ? "ahead of" : "behind", " the host's by ",
                                    apart_ns / 1000,
                                    " us: it seemed to end work after the program had waited for it, or to begin it "

@@ -163,7 +163,7 @@ class GpuJoin {
 // The offset between the clocks of host and GPU, bounded by what no clock changes.
 // Work starts after the call that requested it began, and ends before a call that waited for it returned: a copy to
 // pageable memory or a synchronous one from the device, and, in a process with one device, a wait for the whole device (of
-// one with a single stream: for it).
+// one with a single stream: for it). Where nothing waited for it and all work began late, the first began at once.
 // Moves the work from `first` on, of one process with these threads, as little as makes both true for each of its
 // devices, and notes how far the offset is still open (TraceModel::gpu_clock_error_ns). What CUPTI did not measure keeps
 // its times.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/analysis/sample_places.h"
+#include "analyzer/gpu/gpu_division.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/table/typed_columns.h"
 #include "preload/format/taps.h"
@@ -84,6 +85,33 @@ std::vector<double> FlopsOf(const TraceModel& model, ProcessIndex process, const
   return flops;
 }
 
+// Of copies of each op: the part of their calls in which the GPU still did what it had been asked for before. A call that
+// returns when its copy is done, as all with pageable memory, waits for that, too.
+std::map<OpIndex, double> WaitingPartsOfCopies(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  struct Sums {
+    int64_t waiting_ns = 0, all_ns = 0;
+  };
+  std::map<OpIndex, Sums> sums_of;
+  std::vector<GpuTimeline> timelines;
+  for (GpuIndex i = 0; i < model.gpu.size(); ++i) {
+    const CallIndex call = model.gpu.launch_call[i];
+    if (call == kNone || !IsKind(model.ops[model.calls.op[call]], {OpKind::kCopy, OpKind::kMemset})) continue;
+    const int64_t start_ns = model.calls.start_ns[call];
+    if (facts.StepAt(model.threads[model.calls.thread[call]].process, start_ns) == kNone) continue;
+    if (timelines.empty()) timelines = GpuTimelines(model);
+    Sums& sums = sums_of[model.calls.op[call]];
+    const int64_t until_ns = std::min(model.gpu.start_ns[i], model.calls.EndOf(call));
+    sums.waiting_ns += timelines[model.gpu.device[i]].busy.CoveredNs(start_ns, until_ns);
+    sums.all_ns += model.calls.duration_ns[call];
+  }
+  std::map<OpIndex, double> parts;
+  for (const auto& [op, sums] : sums_of) {
+    if (sums.waiting_ns > 0) parts[op] = static_cast<double>(sums.waiting_ns) / static_cast<double>(sums.all_ns);
+  }
+  return parts;
+}
+
 double DurationOf(const Step& step) { return static_cast<double>(step.end_ns - step.start_ns); }
 
 }  // namespace
@@ -100,6 +128,7 @@ StepFacts::StepFacts(const TraceModel& model, const TableOptions& options)
       scope_names_(ReadScopeNames(model)),
       counted_(CountWork(model, options.analysis->steps(), steps_)),
       load_(FindLoad(model, steps_, CutIntoBlocks(steps_, kBlocks))) {
+  const std::map<OpIndex, double> waiting = WaitingPartsOfCopies(*this);
   for (const auto& [doing, sums] : work_.sums()) {
     WorkItem item = {.doing = doing,
                      .ns = static_cast<double>(sums.share_ns) / count_,
@@ -109,6 +138,12 @@ StepFacts::StepFacts(const TraceModel& model, const TableOptions& options)
     const bool has_op = doing.activity == ActivityKind::kCall || doing.activity == ActivityKind::kWaiting;
     if (has_op) item.op = &model.ops[doing.what];
     if (doing.activity == ActivityKind::kScope) item.scope = &scope_names_[doing.what];
+    if (const auto part = waiting.find(doing.what); doing.activity == ActivityKind::kCall && part != waiting.end()) {
+      WorkItem wait = {.doing = doing, .ns = item.ns * part->second, .group = item.group, .op = item.op};
+      wait.doing.activity = ActivityKind::kWaiting;
+      item.ns -= wait.ns;
+      items_.push_back(wait);
+    }
     items_.push_back(item);
   }
   std::ranges::stable_sort(items_, std::ranges::greater(), &WorkItem::ns);

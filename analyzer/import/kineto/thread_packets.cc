@@ -225,6 +225,10 @@ trace::OpDefinition ThreadPackets::CallDefinition(const Open& open) const {
   definition.set_function(function);
   definition.set_family(FamilyOf(function));
   definition.set_time_source(trace::CLOCK_TICKS);
+  if (absl::EndsWith(function, "Malloc") || absl::EndsWith(function, "Free")) {  // of CUDA and HIP
+    definition.mutable_allocation()->set_kind(trace::Allocation::DEVICE);
+    definition.mutable_allocation()->set_is_free(absl::EndsWith(function, "Free"));
+  }
   const GpuEvent* work = kept_.WorkOf(open.event->number);
   if (work == nullptr || definition.family() == "cuda_graph") return definition;
   if (work->category == Category::kKernel) {

@@ -192,6 +192,7 @@ GroupIndex LayerGroups::OfGpuCall(CallIndex call) const {
 
 GroupIndex LayerGroups::OfGpu(GpuIndex activity, const Place& place) const {
   if (place.layer != kNone && !of_layer_.empty()) return of_layer_[place.layer];
+  if (of_call_.empty() && GpuWorkOf(model_, activity) == GpuWork::kCommunication) return communication_;
   const CallIndex call = model_.gpu.call[activity];
   const ScopeIndex scope = model_.gpu.scope.empty() ? kNone : model_.gpu.scope[activity];
   const bool is_op_of_framework = by_ == LayersBy::kOp && call != kNone && scope != kNone &&

@@ -47,6 +47,7 @@ class LayerGroups {
   // Samples in code whose functions have no names, by "[library]": it may hide layers.
   const std::map<std::string, SampleSum>& nameless() const { return nameless_; }
   GroupIndex other_threads() const { return other_threads_; }  // for steps of a single thread
+  GroupIndex communication() const { return communication_; }
   GroupIndex gpu_idle() const { return gpu_idle_; }
   GroupIndex gpu_blind() const { return gpu_blind_; }  // nothing is known of GPUs in these spans
   bool IsLayerGroup(GroupIndex group) const { return group < first_rest_; }

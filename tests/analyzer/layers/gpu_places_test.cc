@@ -63,6 +63,24 @@ TEST(GpuPlacesTest, KindsOfWork) {
                                          GpuWork::kCopy, GpuWork::kCopy, GpuWork::kCopy, GpuWork::kCompute}));
 }
 
+// DDP's reduction of a bucket is launched where the last of its gradients is ready.
+TEST(GpuPlacesTest, CommunicationIsOfNoLayer) {
+  ModelBuilder builder;
+  builder.Call(builder.AddOp(LaunchDefinition("launch")), 0, 10);
+  TraceModel model = builder.Build(1000);
+  AddGpuWork(
+      {{.start_ns = 100, .duration_ns = 1, .asked_by_ns = 0, .kernel = "gemm"},
+       {.start_ns = 101, .duration_ns = 1, .asked_by_ns = 0, .kernel = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"}},
+      &model);
+  Attribution attribution;
+  attribution.layers.resize(1);
+  attribution.of_call = {{.layer = 0, .direction = LayerDirection::kBackward}};
+  const std::vector<Place> places = GpuPlaces(model, attribution);
+  EXPECT_EQ(places[0].layer, 0u);
+  EXPECT_EQ(places[1].layer, kNone);
+  EXPECT_EQ(places[1].direction, LayerDirection::kBackward);
+}
+
 // A step that consists of a graph launch: the ops that the graph's nodes were captured for, in the order of the GPU.
 TEST(GraphReplaysTest, ALaunchIsTheStepThatWasCaptured) {
   ModelBuilder builder;

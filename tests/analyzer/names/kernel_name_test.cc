@@ -56,6 +56,26 @@ TEST(KernelNameTest, CollectivesAreThoseOfAnyLibrary) {
   }
 }
 
+TEST(KernelNameTest, NamesTellOfTensorCores) {
+  for (const char* name :
+       {"void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_64x64_32x4_nn_align1>(Params)",
+        "ampere_fp16_s16816gemm_fp16_128x64_nn",
+        "sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize64x128x32_g1_tensor16x8x8_execute_"
+        "kernel",
+        "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_kernel__5x_cublas",
+        "volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn", "nvjet_tst_128x256_64x4_1x2_h_bz_coopA_TNT",
+        "Cijk_Ailk_Bljk_BBS_BH_MT64x64x64_MI16x16x16x1_SN", "igemm_fwd_gtcx3_nhwc_bf16_bx0_ex1_bt128x128x32"}) {
+    EXPECT_EQ(UsesTensorCores(name), true) << name;
+  }
+  for (const char* name :
+       {"volta_sgemm_64x64_nt", "ampere_sgemm_32x32_sliced1x4_tn", "cudnn_infer_volta_scudnn_128x64_relu_medium_nn_v1",
+        "void cutlass::Kernel<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(Params)"}) {
+    EXPECT_EQ(UsesTensorCores(name), false) << name;
+  }
+  EXPECT_EQ(UsesTensorCores("void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 128, true, 1, true>(float)"),
+            std::nullopt);
+}
+
 TEST(KernelNameTest, TwoNamesAtMost) {
   EXPECT_EQ(ShortKernelName("void multi_tensor_apply_kernel<Metadata, FusedAdamFunctor<float>, "
                             "ThirdFunctor>(Metadata)"),

@@ -191,6 +191,11 @@ TEST(GpuModelTest, WorkBeginsAfterItsRequestAndEndsBeforeAWaitForItReturns) {
   const TraceModel unbounded = WithClockAhead(100 * kUs, false, false);
   EXPECT_EQ(moved_ns(unbounded, 100 * kUs), 0);
   EXPECT_THAT(unbounded.gpu_clock_error_ns, ElementsAre(120 * kUs)) << "nothing waited: it may all be the clocks";
+  const TraceModel late = WithClockAhead(100'000 * kUs, false, false);
+  EXPECT_EQ(moved_ns(late, 100'000 * kUs), -100'020 * kUs) << "the first begins at once";
+  EXPECT_EQ(OddityCount(late, "more than 100 ms after it was requested"), 1);
+  const TraceModel waited = WithClockAhead(100'000 * kUs, false, true);
+  EXPECT_EQ(OddityCount(waited, "after it was requested"), 0) << "what waited for it tells";
   const TraceModel behind = WithClockAhead(-100 * kUs, true, true);
   EXPECT_EQ(moved_ns(behind, -100 * kUs), 80 * kUs);
   EXPECT_EQ(OddityCount(behind, "clock is behind the host's by 80 us"), 1);
