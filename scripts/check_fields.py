@@ -20,7 +20,6 @@ from gen_proto_fields import VALUES, constant, read_descriptors
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COMPARED = "tests/frameworks/genuine_cuda compares it with what the library says of itself"
 UNUSED = {
-    "CallBatch.caller_iid": "tests/preload_e2e: a witness of which code made a call",
     "Cudnn.convolution_mode": COMPARED,
     "CudnnNode.convolution_mode": COMPARED,
     "CudnnPlan.heuristic_requested": COMPARED,

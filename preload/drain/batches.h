@@ -13,7 +13,6 @@ struct BatchedCall {
   uint64_t end_ticks;
   uint64_t duration;  // in the unit of the op's time source
   uint32_t parent_distance;
-  uint32_t caller_iid;
   int32_t status;
   uint32_t python_stack_iid;
   uint32_t stack_iid;
@@ -32,7 +31,6 @@ class CallBatch {
     columns_.PutDelta(kEndDeltaTicks, call.end_ticks);
     columns_.Put(kDuration, call.duration);
     columns_.Put(kParentDistance, call.parent_distance);
-    columns_.Put(kCallerIid, call.caller_iid);
     if (call.status != 0) {
       columns_.Put(kStatusIndex, count());
       columns_.Put(kStatus, ZigZag(call.status) & 0xffffffff);

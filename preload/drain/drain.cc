@@ -354,12 +354,10 @@ void Drain::TakeCall(uint32_t slot, const CallRecord* record) {
                       record->end_ticks,
                       record->end_ticks - record->start_ticks,
                       record->parent_distance,
-                      0,
                       record->status,
                       0,
                       0,
                       const_cast<CallRecord*>(record)->addresses()};
-  call.caller_iid = interner_.Address(record->caller);
   AddCall(slot, op, call, record->header.address_count, NativeStackIn(*record));
 }
 
@@ -384,8 +382,7 @@ void Drain::TakeTapLine(uint32_t slot, const TapLineRecord* record) {
     fields::Loss::WritePacket({LossReason::kRecordTooLong, state_.thread_ids[slot], 1, 0, "onednn"}, &out_);
   if (!line.is_call) return;
   uint32_t op = TapOpOf(record, line);
-  BatchedCall call = {record->sequence, record->end_ticks, line.duration_ns, record->parent_distance, 0, 0, 0, 0,
-                      nullptr};
+  BatchedCall call = {record->sequence, record->end_ticks, line.duration_ns, record->parent_distance, 0, 0, 0, nullptr};
   AddCall(slot, op, call, 0, record->native_stack);
 }
 

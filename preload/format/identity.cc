@@ -36,7 +36,7 @@ const char* const kSettings[] = {
     "MALLOC_TOP_PAD_", "MALLOC_CONF", "GLIBC_TUNABLES", "DLHOOK_CAPTURE", "DLHOOK_SCOPES",
     "DLHOOK_PYTHON", "DLHOOK_COMPILED", "DLHOOK_STACKS", "DLHOOK_STACKS_FAMILIES", "DLHOOK_STACKS_MIN_US", "DLHOOK_COUNTERS", "DLHOOK_COUNTERS_AT",
     "DLHOOK_COUNTERS_MS", "DLHOOK_GPU", "DLHOOK_GPU_QUEUE", "DLHOOK_ONEDNN", "DLHOOK_ONEDNN_LEVEL", "DLHOOK_CLOCK",
-    "DLHOOK_ON_FULL", "DLHOOK_DRAIN"};
+    "DLHOOK_DRAIN"};
 // clang-format on
 const char kPreloaded[] = "LD_PRELOAD";  // of its objects only the names are kept
 static_assert(sizeof kSettings / sizeof *kSettings < kMaxSettings);

@@ -68,7 +68,6 @@ struct CallRecord {
   uint64_t sequence;         // from 1, assigned when the call began
   uint32_t parent_distance;  // sequence - parent's sequence; 0: no parent
   int32_t status;            // the returned status, if the function returns one
-  uint64_t caller;           // return address
 
   uint64_t* shape() { return reinterpret_cast<uint64_t*>(this + 1); }
   uint64_t* addresses() { return shape() + header.shape_words; }
@@ -79,7 +78,7 @@ struct CallRecord {
     addresses()[2] = reinterpret_cast<uintptr_t>(c);
   }
 };
-static_assert(sizeof(CallRecord) == 48);
+static_assert(sizeof(CallRecord) == 40);
 
 // Present only in some calls (runtime/call_detail.h).
 struct CallTrailer {

@@ -86,7 +86,7 @@ void End(HookId hook, const cupti::CallbackData& data) {
   InjectedCall* call = CallOf(thread);
   if (!call->is_open || call->hook != hook || call->correlation != data.correlation) return;
   call->is_open = false;
-  CallFrame frame = {thread, call->start_ticks, call->sequence, 0, 0, 0, hook, {}};
+  CallFrame frame = {thread, call->start_ticks, call->sequence, 0, 0, hook, {}};
   CopyArgs copy;
   bool is_copy = ParseInjectedCopy(kHookNames[hook].name, data.parameters, &copy);
   CallRecord* record =

@@ -397,10 +397,8 @@ bool RecordPythonStack(ThreadState* thread) {
   if (definition == memory->recorded) return true;
   if (IsKeepingTotals(thread)) return true;  // totals have no callers
   FrameMark mark;
-  RecordHeader* header = ReserveForCalls(thread, sizeof(PythonStackRecord) / 8, &mark);
-  if (header == nullptr) {
-    return GetConfig().on_full == OnFull::kAggregate && KeepTotals(thread, &mark);
-  }
+  RecordHeader* header = ReserveDescription(thread, sizeof(PythonStackRecord) / 8, &mark);
+  if (header == nullptr) return KeepTotals(thread, &mark);
   auto record = reinterpret_cast<PythonStackRecord*>(header);
   record->header = {sizeof(PythonStackRecord) / 8, RecordType::kPythonStack, 0, 0, 0, 0};
   record->python_stack = definition;

@@ -26,7 +26,6 @@ struct CallFrame {
   ThreadState* thread;  // null: this call is not recorded
   uint64_t start_ticks;
   uint64_t sequence;
-  uint64_t caller;
   uint32_t parent_distance;
   uint32_t detail;  // the family's bit if the call has details, else 0
   HookId hook;
@@ -62,7 +61,6 @@ __attribute__((always_inline)) inline void* BeginFrequentCall(HookId hook, uint3
   }
   frame->thread = thread;
   frame->hook = hook;
-  frame->caller = reinterpret_cast<uint64_t>(caller);
   frame->sequence = TakeSequence(thread);
   frame->parent_distance = 0;
   if (__builtin_expect(thread->depth == 0, 1)) {
@@ -113,7 +111,6 @@ inline CallRecord* EndCall(CallFrame* frame, RecordType type, uint8_t shape_word
   record->sequence = frame->sequence;
   record->parent_distance = frame->parent_distance;
   record->status = 0;
-  record->caller = frame->caller;
   if (__builtin_expect(native_stack != 0, 0)) {
     auto trailer = reinterpret_cast<CallTrailer*>(reinterpret_cast<uint64_t*>(record) + words - 1);
     *trailer = {native_stack, 0};

@@ -36,9 +36,6 @@ enum class GpuMode : uint32_t { kAuto, kCupti, kEvents, kOff };
 
 enum class OneDnnMode : uint32_t { kAuto, kOff, kForce };
 
-// What happens to a call for which there is no room: it is added to its op's totals, dropped and counted, or waits.
-enum class OnFull : uint32_t { kAggregate, kDrop, kWait };
-
 // What recording may add to steps in the mean.
 struct Budget {
   uint32_t ppm;        // millionths; 0: records all
@@ -51,7 +48,6 @@ struct Config {
   uint64_t max_bytes;             // DLHOOK_MAX_BYTES, 0: no limit
   uint64_t ring_bytes_total;      // DLHOOK_RING_KIB
   uint64_t growth_bytes;          // DLHOOK_GROWTH_KIB
-  OnFull on_full;                 // DLHOOK_ON_FULL
   bool monotonic_clock;           // DLHOOK_CLOCK=monotonic
   StartMode start;                // DLHOOK_START
   bool verbose;                   // DLHOOK_VERBOSE

@@ -1,10 +1,9 @@
-// Calls for which there is no room once rings can't grow any more (DLHOOK_ON_FULL): dropped and counted, kept as totals
-// per op, or waited for.
+// Calls for which there is no room once rings can't grow any more: kept as totals per op.
 //
-// With totals a thread writes no single calls until the drain has taken half of the backlog: each call is written as a
+// A thread then writes no single calls until the drain has taken half of the backlog: each call is written as a
 // record into a separate place (staged) and added to the thread's tables when it is committed. Then the tables go into
 // the ring as records. Other records (scopes, counters, ends of threads) continue to use the room reserved for them.
-// Thread: the ring's. Preserves errno. Makes a system call only to wait and to allocate pages.
+// Thread: the ring's. Preserves errno. Makes a system call only to allocate pages.
 #pragma once
 
 #include "preload/runtime/thread_state.h"

@@ -244,22 +244,6 @@ bool HasDrain(ThreadState* thread) {
   return session->drained_by_host.load(std::memory_order_relaxed) != 0 || (collector != 0 && !gone);
 }
 
-// Waits until the drain has made room; null if nothing drains, or recording ends.
-RecordHeader* WaitForRoom(ThreadState* thread, uint32_t words, FrameMark* mark, bool is_call) {
-  constexpr uint32_t kNapsBetweenLooks = 256;
-  if (IsBusy(thread, mark)) return nullptr;  // a signal handler would wait for what it interrupted
-  RecordHeader* record = nullptr;
-  ErrnoKeeper keeper;
-  for (uint32_t naps = 0; record == nullptr && thread->active != 0; ++naps) {
-    if (naps % kNapsBetweenLooks == 0 && !HasDrain(thread)) break;
-    if (thread->session->enabled_families.load(std::memory_order_relaxed) == 0) break;
-    timespec nap = {0, 200 * 1000};
-    clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
-    record = ReserveAgain(thread, words, mark, is_call);
-  }
-  return record;
-}
-
 // Counts calls that found the ring full; checks the drain once in a while.
 void NoteFull(ThreadState* thread, uint32_t calls) {
   thread->full_calls += calls;
@@ -323,26 +307,29 @@ RecordHeader* ReserveDescription(ThreadState* thread, uint32_t words, FrameMark*
   return record != nullptr ? record : ReserveAgain(thread, words, mark, false);
 }
 
-RecordHeader* ReserveForCalls(ThreadState* thread, uint32_t words, FrameMark* mark) {
-  RecordHeader* record = thread->ring.Reserve(words, mark);
-  if (record != nullptr || thread->active == 0) return record;
-  record = ReserveAgain(thread, words, mark, false);
-  return record == nullptr && GetConfig().on_full == OnFull::kWait ? WaitForRoom(thread, words, mark, false) : record;
+RecordHeader* ReservePatiently(ThreadState* thread, uint32_t words, FrameMark* mark, uint32_t* naps) {
+  constexpr uint32_t kMostNaps = 5000;  // a second in total
+  RecordHeader* record = ReserveDescription(thread, words, mark);
+  for (; record == nullptr && *naps < kMostNaps && thread->active != 0; ++*naps) {
+    timespec nap = {0, 200 * 1000};
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
+    record = ReserveDescription(thread, words, mark);
+  }
+  if (record != nullptr) *naps = 0;
+  return record;
 }
 
 RecordHeader* ReserveScope(ThreadState* thread, uint32_t words, FrameMark* mark) {
-  RecordHeader* record = ReserveForCalls(thread, words, mark);
+  RecordHeader* record = ReserveDescription(thread, words, mark);
   if (record == nullptr && thread->active != 0) CountDropped(thread);
   return record;
 }
 
 RecordHeader* ReserveCallSlow(ThreadState* thread, uint32_t words, FrameMark* mark) {
   if (thread->active == 0) return nullptr;  // forked between begin and end of a call
-  OnFull on_full = GetConfig().on_full;
   bool is_free = !IsBusy(thread, mark);
   RecordHeader* record = is_free && !IsKeepingTotals(thread) ? ReserveAgain(thread, words, mark, true) : nullptr;
-  if (record == nullptr && is_free && on_full == OnFull::kWait) record = WaitForRoom(thread, words, mark, true);
-  if (record == nullptr && is_free && on_full == OnFull::kAggregate) record = StageCall(thread, mark);
+  if (record == nullptr && is_free) record = StageCall(thread, mark);
   if (record == nullptr) CountDropped(thread);
   return record;
 }

@@ -172,9 +172,9 @@ inline uint64_t TakeSequence(ThreadState* thread) {
 // The same for a record that is not a call, also when calls have no more room: a loss is handled by the caller.
 RecordHeader* ReserveDescription(ThreadState* thread, uint32_t words, FrameMark* mark);
 
-// The same for a record that calls depend on, or that accompanies them; DLHOOK_ON_FULL=wait waits for it, too.
-RecordHeader* ReserveForCalls(ThreadState* thread, uint32_t words, FrameMark* mark);
 RecordHeader* ReserveScope(ThreadState* thread, uint32_t words, FrameMark* mark);  // counts what it drops
+// For dlhook's own threads: waits for the drain up to a second. `naps`: since it last made progress.
+RecordHeader* ReservePatiently(ThreadState* thread, uint32_t words, FrameMark* mark, uint32_t* naps);
 
 __attribute__((cold)) void CommitNoticed(ThreadState* thread, const RecordHeader* record);
 inline void CommitRecord(ThreadState* thread, const RecordHeader* record) {

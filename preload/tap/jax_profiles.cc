@@ -13,18 +13,6 @@ namespace {
 
 constexpr size_t kPieceBytes = 4000;  // a quarter of the smallest ring
 
-// Patient: the drain may be behind.
-RecordHeader* WaitForRoom(ThreadState* thread, uint32_t words, FrameMark* mark) {
-  constexpr int kMostNaps = 5000;
-  RecordHeader* space = ReserveDescription(thread, words, mark);
-  for (int naps = 0; space == nullptr && naps < kMostNaps && thread->active != 0; ++naps) {
-    timespec nap = {0, 200'000};
-    clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
-    space = ReserveDescription(thread, words, mark);
-  }
-  return space;
-}
-
 void WriteProfile(ProfileKind kind, const char* data, size_t bytes) {
   ThreadState* thread = dlhook_thread;
   ProfileRecord head = {};
@@ -39,7 +27,8 @@ void WriteProfile(ProfileKind kind, const char* data, size_t bytes) {
     uint32_t words = static_cast<uint32_t>((sizeof head + head.text_bytes + 7) / 8);
     head.header = {static_cast<uint16_t>(words), RecordType::kProfile, 0, 0, 0, 0};
     FrameMark mark;
-    RecordHeader* space = WaitForRoom(thread, words, &mark);
+    uint32_t naps = 0;
+    RecordHeader* space = ReservePatiently(thread, words, &mark, &naps);
     if (space == nullptr) return;  // the report says that a piece is missing
     memcpy(static_cast<void*>(space), &head, sizeof head);
     memcpy(reinterpret_cast<char*>(space) + sizeof head, data + head.offset, head.text_bytes);

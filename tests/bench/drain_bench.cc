@@ -124,7 +124,6 @@ bool PutGemm(RingProducer* ring) {
   record->sequence = g_sequence;
   record->parent_distance = 0;
   record->status = 0;
-  record->caller = 0x400000 + 16 * (g_sequence % 4);
   GemmShape shape = {};
   shape.a_type = shape.b_type = shape.c_type = DataType::kF32;
   shape.trans_a = shape.trans_b = 'N';

@@ -31,7 +31,7 @@ def per_call(threads, rounds):
         ratios.append(dlhook / floor)
     name = f"a call, {threads} thread{'s' if threads > 1 else ''}"
     return [
-        Row(f"{name}: floor (2 rdtsc, 136 B)", "ns CPU", Estimate(costs["floor"])),
+        Row(f"{name}: floor (2 rdtsc, 128 B)", "ns CPU", Estimate(costs["floor"])),
         Row(f"{name}: dlhook", "ns CPU", Estimate(costs["dlhook"])),
         Row(f"{name}: dlhook / floor", "ratio", Estimate(ratios), limit=1.25, digits=3),
     ]

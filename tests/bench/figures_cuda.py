@@ -10,10 +10,10 @@ from stats import Estimate, Row
 BATCHES, CALLS = 20, 24000
 # For each kind of call (cuda_caller): its name, the limit of dlhook / floor, bytes of a record.
 RECORDED = {
-    "launch": ("kernel launch", 1.25, 96),
-    "copy": ("copy", 1.25, 120),
-    "copy_new": ("copy from an address never seen", None, 120),
-    "execute": ("execution of a cuDNN plan", None, 80),
+    "launch": ("kernel launch", 1.25, 88),
+    "copy": ("copy", 1.25, 112),
+    "copy_new": ("copy from an address never seen", None, 112),
+    "execute": ("execution of a cuDNN plan", None, 72),
 }
 # Calls that are not recorded: nanoseconds that dlhook may add to each.
 SILENT = {

@@ -6,7 +6,7 @@
 
 #include "floor_ring.h"
 
-#define RECORD_WORDS 17
+#define RECORD_WORDS 16
 
 typedef void Sgemm(const char*, const char*, const int*, const int*, const int*, const float*, const float*, const int*,
                    const float*, const int*, const float*, float*, const int*, size_t, size_t);
@@ -32,17 +32,16 @@ void sgemm_(const char* trans_a, const char* trans_b, const int* m, const int* n
   record[2] = end;
   record[3] = ++ring->sequence;
   record[4] = 0;
-  record[5] = (uint64_t)__builtin_return_address(0);
-  record[6] = (uint64_t)(uint8_t)*trans_a << 32 | (uint64_t)(uint8_t)*trans_b << 40;
-  record[7] = (uint64_t)*m;
-  record[8] = (uint64_t)*n;
-  record[9] = (uint64_t)*k;
-  record[10] = (uint64_t)*lda;
-  record[11] = (uint64_t)*ldb;
-  record[12] = (uint64_t)*ldc;
-  record[13] = 1;
-  record[14] = (uint64_t)a;
-  record[15] = (uint64_t)b;
-  record[16] = (uint64_t)c;
+  record[5] = (uint64_t)(uint8_t)*trans_a << 32 | (uint64_t)(uint8_t)*trans_b << 40;
+  record[6] = (uint64_t)*m;
+  record[7] = (uint64_t)*n;
+  record[8] = (uint64_t)*k;
+  record[9] = (uint64_t)*lda;
+  record[10] = (uint64_t)*ldb;
+  record[11] = (uint64_t)*ldc;
+  record[12] = 1;
+  record[13] = (uint64_t)a;
+  record[14] = (uint64_t)b;
+  record[15] = (uint64_t)c;
   Commit(ring, RECORD_WORDS);
 }

@@ -7,7 +7,7 @@
 #include "cuda_api.h"
 #include "floor_ring.h"
 
-enum { kLaunchWords = 12, kCopyWords = 15, kExecuteWords = 10 };
+enum { kLaunchWords = 11, kCopyWords = 14, kExecuteWords = 9 };
 
 typedef int Launch(void*, struct Dim3, struct Dim3, void**, size_t, void*);
 typedef int Copy(void*, const void*, size_t, int, void*);
@@ -26,15 +26,13 @@ __attribute__((noinline, cold)) static struct Ring* Begin(void) {
   return MakeRing();
 }
 
-static inline uint64_t* BeginRecord(struct Ring* ring, uint64_t words, uint64_t start, uint64_t end, int status,
-                                    void* caller) {
+static inline uint64_t* BeginRecord(struct Ring* ring, uint64_t words, uint64_t start, uint64_t end, int status) {
   uint64_t* record = Reserve(ring, words);
   record[0] = words | (uint64_t)11 << 16 | (uint64_t)804 << 32;
   record[1] = start;
   record[2] = end;
   record[3] = ++ring->sequence;
   record[4] = (uint64_t)(uint32_t)status << 32;
-  record[5] = (uint64_t)caller;
   return record;
 }
 
@@ -45,13 +43,13 @@ int __cudaLaunchKernel(void* kernel, struct Dim3 grid, struct Dim3 block, void**
   uint64_t start = __rdtsc();
   int status = g_launch(kernel, grid, block, args, shared_bytes, stream);
   uint64_t end = __rdtsc();
-  uint64_t* record = BeginRecord(ring, kLaunchWords, start, end, status, __builtin_return_address(0));
-  record[6] = (uint32_t)(uint64_t)kernel | (uint64_t)grid.x << 32;
-  record[7] = grid.y | (uint64_t)grid.z << 32;
-  record[8] = block.x | (uint64_t)block.y << 32;
-  record[9] = block.z | shared_bytes << 32;
-  record[10] = 0;
-  record[11] = (uint64_t)stream;
+  uint64_t* record = BeginRecord(ring, kLaunchWords, start, end, status);
+  record[5] = (uint32_t)(uint64_t)kernel | (uint64_t)grid.x << 32;
+  record[6] = grid.y | (uint64_t)grid.z << 32;
+  record[7] = block.x | (uint64_t)block.y << 32;
+  record[8] = block.z | shared_bytes << 32;
+  record[9] = 0;
+  record[10] = (uint64_t)stream;
   Commit(ring, kLaunchWords);
   return status;
 }
@@ -62,13 +60,13 @@ int cudaMemcpyAsync(void* dst, const void* src, size_t bytes, int kind, void* st
   uint64_t start = __rdtsc();
   int status = g_copy(dst, src, bytes, kind, stream);
   uint64_t end = __rdtsc();
-  uint64_t* record = BeginRecord(ring, kCopyWords, start, end, status, __builtin_return_address(0));
-  record[6] = (uint64_t)kind;
-  record[7] = bytes;
-  record[8] = record[9] = record[10] = record[11] = 0;
-  record[12] = (uint64_t)dst;
-  record[13] = (uint64_t)src;
-  record[14] = (uint64_t)stream;
+  uint64_t* record = BeginRecord(ring, kCopyWords, start, end, status);
+  record[5] = (uint64_t)kind;
+  record[6] = bytes;
+  record[7] = record[8] = record[9] = record[10] = 0;
+  record[11] = (uint64_t)dst;
+  record[12] = (uint64_t)src;
+  record[13] = (uint64_t)stream;
   Commit(ring, kCopyWords);
   return status;
 }
@@ -79,11 +77,11 @@ int cudnnBackendExecute(void* handle, void* plan, void* variant_pack) {
   uint64_t start = __rdtsc();
   int status = g_execute(handle, plan, variant_pack);
   uint64_t end = __rdtsc();
-  uint64_t* record = BeginRecord(ring, kExecuteWords, start, end, status, __builtin_return_address(0));
-  record[6] = (uint64_t)plan;
-  record[7] = (uint64_t)variant_pack;
-  record[8] = (uint64_t)handle;
-  record[9] = 0;
+  uint64_t* record = BeginRecord(ring, kExecuteWords, start, end, status);
+  record[5] = (uint64_t)plan;
+  record[6] = (uint64_t)variant_pack;
+  record[7] = (uint64_t)handle;
+  record[8] = 0;
   Commit(ring, kExecuteWords);
   return status;
 }

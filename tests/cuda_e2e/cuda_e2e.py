@@ -15,7 +15,7 @@ import fake_log  # pylint: disable=wrong-import-position
 
 FAKES = os.environ.get("DLHOOK_TEST_FAKES", "")
 
-Call = collections.namedtuple("Call", "thread_id sequence parent function family facts addresses caller")
+Call = collections.namedtuple("Call", "thread_id sequence parent function family facts addresses")
 Told = collections.namedtuple("Told", "function facts")
 
 REPEATED = ("tensor", "node", "knob", "candidate")
@@ -52,7 +52,7 @@ class Trace(e2e.Trace):
             facts.update({"status": str(statuses[index])} if index in statuses else {})
             operands = [self.addresses.get(next(addresses), 0) for _ in range(e2e.one(call.op, "address_count", 0))]
             self.calls.append(Call(call.thread_id, call.sequence, call.parent, facts.pop("function"),
-                                   facts.pop("family"), facts, operands, call.caller))
+                                   facts.pop("family"), facts, operands))
 
 
 class Run(e2e.Run):

@@ -156,14 +156,12 @@ TEST(ConfigTest, Values) {
                                {"DLHOOK_ONEDNN_LEVEL", "2"},
                                {"DLHOOK_VERBOSE", "1"},
                                {"DLHOOK_COLLECTOR", "42:0:1:boot"},
-                               {"DLHOOK_GROWTH_KIB", "512"},
-                               {"DLHOOK_ON_FULL", "wait"}});
+                               {"DLHOOK_GROWTH_KIB", "512"}});
   EXPECT_STREQ(config.out, "/tmp/run");
   EXPECT_EQ(config.max_bytes, 1000000u);
   EXPECT_TRUE(config.monotonic_clock);
   EXPECT_EQ(config.ring_bytes_total, 1024u * 1024);
   EXPECT_EQ(config.growth_bytes, 512u * 1024);
-  EXPECT_EQ(config.on_full, OnFull::kWait);
   EXPECT_EQ(config.start, StartMode::kOff);
   EXPECT_EQ(config.drain, DrainMode::kNone);
   EXPECT_EQ(config.onednn, OneDnnMode::kForce);

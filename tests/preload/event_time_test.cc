@@ -53,7 +53,7 @@ class EventTimeTest : public ::testing::Test {
   // Like BeginCall and the wrapper; frames_[0] is below frames_[1].
   CallFrame* Begin(uint64_t sequence, const EventCall& call, int level = 3) {
     CallFrame* frame = &frames_[level];
-    *frame = {thread_, 1, sequence, 0, 0, 1, 0, {}};
+    *frame = {thread_, 1, sequence, 0, 1, 0, {}};
     ++thread_->depth;
     BeginCallEvents(frame, call);
     return frame;
@@ -173,7 +173,7 @@ TEST_F(EventTimeTest, EachThreadHasADefaultStreamOfItsOwn) {
   uint32_t other = 0;
   std::thread([&] {
     ThreadState* thread = Attach();
-    CallFrame frame = {thread, 0, 1, 0, 0, 1, 0, {}};
+    CallFrame frame = {thread, 0, 1, 0, 1, 0, {}};
     thread->depth = 1;
     BeginCallEvents(&frame, own);
     thread->depth = 0;
@@ -320,7 +320,7 @@ TEST_F(EventTimeTest, AContextEndsAndIsOpenedAgainInsideACall) {
   EndEventContexts(state_, thread_, nullptr);
   std::thread([&] {
     ThreadState* thread = Attach();
-    CallFrame frame = {thread, 1, 1, 0, 0, 1, 0};
+    CallFrame frame = {thread, 1, 1, 0, 1, 0};
     thread->depth = 1;
     BeginCallEvents(&frame, OnStream(0x200));
     thread->depth = 0;

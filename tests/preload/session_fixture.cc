@@ -106,7 +106,6 @@ bool PutGemm(RingProducer* ring, const TestGemm& gemm) {
   record->sequence = gemm.sequence;
   record->parent_distance = gemm.parent_distance;
   record->status = 0;
-  record->caller = 0x400000;
   GemmShape shape = {};
   shape.a_type = shape.b_type = shape.c_type = DataType::kF32;
   shape.trans_a = 'T';

@@ -25,7 +25,7 @@ VICTIMS = os.environ.get("DLHOOK_TEST_VICTIMS", "")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 Result = collections.namedtuple("Result", "code out err")
-Call = collections.namedtuple("Call", "thread_id sequence parent op caller end_ticks duration")
+Call = collections.namedtuple("Call", "thread_id sequence parent op end_ticks duration")
 
 # The three hosts of the drain (docs/design.md, "The drain"): the launcher, a writer thread in the host, a reader of the
 # run.
@@ -262,12 +262,12 @@ class Trace:
         sequence = one(batch, "base_sequence", 0)
         end = one(batch, "base_end_ticks", 0)
         columns = zip(batch["op_iid"], batch["sequence_delta"], batch["end_delta_ticks"],
-                      batch["duration"], batch["parent_distance"], batch["caller_iid"], strict=True)
-        for op, sequence_delta, end_delta, duration, distance, caller in columns:
+                      batch["duration"], batch["parent_distance"], strict=True)
+        for op, sequence_delta, end_delta, duration, distance in columns:
             sequence += 1 + sequence_delta
             end += end_delta
             self.calls.append(Call(one(batch, "thread_id"), sequence, sequence - distance if distance else None,
-                                   self.ops[op], self.addresses.get(caller), end, duration))
+                                   self.ops[op], end, duration))
 
     @property
     def process(self):

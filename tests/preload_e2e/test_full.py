@@ -1,5 +1,5 @@
 """More calls than the drain takes: tight loops, a drain that stands still, threads by the thousand, signals, forks,
-kills, in each mode of DLHOOK_ON_FULL. The report's calls (single, in totals, lost) equal the victim's count, and times
+kills. The report's calls (single, in totals, lost) equal the victim's count, and times
 of ops are between those that the victim measured inside of its calls and around them.
 """
 
@@ -92,18 +92,6 @@ class Full(e2e.Case):
     def test_killed_while_totals_are_kept(self):
         for calls in (CALLS, CALLS + 777):
             self.check("rings", "kill", 3, calls, wants_totals=True, **SMALL)
-
-    def test_drop(self):
-        single, _, lost = self.check("rings", "plain", 1, CALLS, wants_totals=False, wants_loss=True, DLHOOK_ON_FULL="drop", **SMALL)
-        self.assertGreater(single, 10000)
-        self.assertGreater(lost, 10000)
-
-    def test_wait(self):
-        # A ring holds a hundred calls; the drain's delay depends on the machine.
-        for host in ("launcher", "writer"):
-            self.check(host, "plain", 2, CALLS // 10, wants_totals=False, DLHOOK_ON_FULL="wait", DLHOOK_RING_KIB=16, DLHOOK_GROWTH_KIB=0)
-        # Nothing drains.
-        self.check("rings", "plain", 1, CALLS, wants_totals=False, wants_loss=True, DLHOOK_ON_FULL="wait", **SMALL)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import collections
 import re
 
 import e2e
+from test_stacks import TraceWithStacks
 
 
 class OwnFunctions(e2e.Case):
@@ -22,9 +23,9 @@ class OwnFunctions(e2e.Case):
         self.assert_problems(run.trace().calls, {("sgemm_", 2, 3, 4, "NT"): 40, ("sgemm_64_", 5, 6, 7, "TN"): 40})
 
     def test_callers_are_told_apart(self):
-        run = self.check(["own_a", "own_b"], ["0: 1024.0 1210.5", "1: 2024.0 2210.5"])
-        trace = run.trace()
-        callers = collections.Counter(call.caller for call in trace.calls)
+        argv = [e2e.victim("two_libraries"), "20", e2e.library("own_a"), e2e.library("own_b")]
+        (trace,) = self.recorded("writer", argv, DLHOOK_STACKS="native").traces(TraceWithStacks)
+        callers = collections.Counter(stack[0][0] for stack in trace.stack_of.values())
         self.assertEqual(sorted(callers.values()), [20] * 4)
         mapped = [(e2e.one(m, "start"), e2e.one(m, "end"), e2e.one(m, "path")) for m in trace.mappings
                   if e2e.one(m, "role") == "CALLER"]

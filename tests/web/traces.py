@@ -70,7 +70,7 @@ def calls(ops, slow=0, duration=10_000):
     durations = [duration * (5 if op == slow else 1) for op in ops]
     return ("packet { call_batch { thread_id: 1 base_sequence: 0 base_end_ticks: 1000000 "
             f"op_iid: {ops} sequence_delta: {[0] * count} end_delta_ticks: {[one + duration for one in durations]} duration: {durations} "
-            f"parent_distance: {[0] * count} caller_iid: {[0] * count} }} }}")
+            f"parent_distance: {[0] * count} }} }}")
 
 
 def network(folder, name, layers, steps, slow=0):

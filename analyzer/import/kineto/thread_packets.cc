@@ -191,7 +191,6 @@ void ThreadPackets::AddCall(const Open& open) {
   calls_.add_end_delta_ticks(static_cast<int64_t>(kept_.Ticks(open.end_ns) - call_ticks_));
   calls_.add_duration(static_cast<uint64_t>(open.end_ns - open.call_start_ns));
   calls_.add_parent_distance(parent == open_.rend() ? 0 : static_cast<uint32_t>(open.sequence - parent->sequence));
-  calls_.add_caller_iid(0);
   calls_.add_python_stack_iid(open.stack);
   call_ticks_ = kept_.Ticks(open.end_ns);
   call_sequence_ = open.sequence;

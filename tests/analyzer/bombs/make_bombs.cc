@@ -102,7 +102,6 @@ class Bomb {
       batch_->add_end_delta_ticks(call.end_delta);
       batch_->add_duration(call.duration);
       batch_->add_parent_distance(call.parent_distance);
-      batch_->add_caller_iid(0);
       batch_->add_stack_iid(call.stack);
       batch_->add_python_stack_iid(call.python_stack);
       for (uint32_t operand : call.operands) batch_->add_address_iid(operand);

@@ -75,7 +75,7 @@ TraceModel Recorded(const std::string& more = "") {
       "packet { mapping { start: 0x20000 end: 0x21000 path: \"/l/libblas.so\" role: LIBRARY detail: \"sgemm_\" } }\n"
       "packet { interned { op { iid: 1 function: \"sgemm_\" family: \"blas\" time_source: CLOCK_TICKS } } }\n"
       "packet { call_batch { thread_id: 1 op_iid: [1, 1, 1] sequence_delta: [0, 0, 0] end_delta_ticks: [10, 10, 10] "
-      "duration: [5, 5, 5] parent_distance: [0, 0, 0] caller_iid: [0, 0, 0] } }\n" +
+      "duration: [5, 5, 5] parent_distance: [0, 0, 0] } }\n" +
       more);
 }
 

@@ -27,8 +27,7 @@ std::string Start() { return HeaderText("pid: 7 shim_loaded_ticks: 1") + GpuCloc
 std::string Calls(int thread, int count) {
   std::string text = absl::StrCat("packet { call_batch { thread_id: ", thread, " base_end_ticks: 500 ");
   for (int i = 0; i < count; ++i) {
-    absl::StrAppend(
-        &text, "op_iid: 1 sequence_delta: 0 end_delta_ticks: 1000 duration: 500 parent_distance: 0 caller_iid: 0 ");
+    absl::StrAppend(&text, "op_iid: 1 sequence_delta: 0 end_delta_ticks: 1000 duration: 500 parent_distance: 0 ");
   }
   return text + "} }\n";
 }
@@ -152,8 +151,7 @@ TraceModel WithClockAhead(int64_t ahead_ns, bool copies, bool waits, const std::
   const auto call = [&](int op, int64_t start_ns, int64_t end_ns, int sequence) {
     absl::StrAppend(&calls, "packet { call_batch { thread_id: 1 base_sequence: ", sequence - 1,
                     " base_end_ticks: ", end_ns, " op_iid: ", op,
-                    " sequence_delta: 0 end_delta_ticks: 0 duration: ", end_ns - start_ns,
-                    " parent_distance: 0 caller_iid: 0 } }\n");
+                    " sequence_delta: 0 end_delta_ticks: 0 duration: ", end_ns - start_ns, " parent_distance: 0 } }\n");
   };
   call(7, 1000 * kUs, 1005 * kUs, 1);
   call(copies ? 8 : 7, 1100 * kUs, 1200 * kUs, 2);
@@ -211,7 +209,7 @@ TEST(GpuModelTest, PairsOfEventsNameTheirCall) {
       "direction: DEVICE_TO_HOST bytes: 4096 host_memory: PAGEABLE } } } }\n"
       "packet { call_batch { thread_id: 4 base_sequence: 2 base_end_ticks: 5000 op_iid: 9 sequence_delta: 0 "
       "end_delta_ticks: 0 "
-      "duration: 100 parent_distance: 0 caller_iid: 0 } }\n" +
+      "duration: 100 parent_distance: 0 } }\n" +
       GpuActivityText({{.kind = Activity::OP, .start_ns = 2600, .duration_ns = 50, .thread_id = 4, .sequence = 2},
                        {.kind = Activity::COPY, .start_ns = 5100, .duration_ns = 50, .thread_id = 4, .sequence = 3},
                        {.kind = Activity::OP, .start_ns = 6000, .thread_id = 4, .sequence = 70},
