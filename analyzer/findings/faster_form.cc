@@ -9,6 +9,8 @@
 //   packed sequences       a recurrent network computes each time step by itself
 //   recurrent cells        the program does so: LSTMCell, GRUCell or RNNCell in a loop
 //   equal modules          equal_modules.cc
+//   sizes of tensors       tensor_forms.cc
+//   LSTM by parts          a product for each time step, where oneDNN computes all in one call
 //   recomputation          checkpoints compute the forward pass again: information, as they save memory
 //
 // The gain is at most the time of these operations, on a GPU that of their kernels: how much the other form takes is not
@@ -21,6 +23,7 @@
 #include "analyzer/findings/gpu_rules.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/gemm_shape.h"
+#include "analyzer/model/op_kind.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/table/table_ops.h"
 
@@ -29,7 +32,8 @@ namespace {
 
 constexpr double kPackedOps = 1000;  // of a step
 constexpr double kCells = 8;         // of a layer, in a step
-constexpr size_t kFewestParts = 3;   // different kernels of a norm that is not fused
+constexpr double kLstmProducts = 16;
+constexpr size_t kFewestParts = 3;  // different kernels of a norm that is not fused
 
 using Names = std::vector<absl::string_view>;
 
@@ -257,6 +261,32 @@ std::vector<Finding> NormsByOperations(const StepFacts& facts) {
   return {finding};
 }
 
+// An LSTM for which oneDNN is not called, but a product for each time step.
+std::vector<Finding> LstmsByParts(const StepFacts& facts) {
+  const auto is_lstm = [&](const WorkItem& item) {
+    return item.group->layers.size() == 1 && facts.attribution().layers[item.group->layers.front()].type == "lstm";
+  };
+  double products = 0;
+  for (const WorkItem& item : facts.items()) {
+    if (!is_lstm(item) || !item.IsHostCompute()) continue;
+    if (IsKind(*item.op, OpKind::kRnn)) return {};
+    if (item.doing.direction == LayerDirection::kForward && IsMatrixProduct(*item.op)) products += item.calls;
+  }
+  const double modules = facts.TimesOf("aten::lstm"), ns = facts.Sum(is_lstm);
+  if (modules == 0 || products < kLstmProducts * modules || !facts.IsAtLeast(ns, kFormPercent)) return {};
+  Finding finding = OfForm(
+      facts, ns, kNone,
+      absl::StrFormat("An LSTM is computed time step by time step, with %.0f products in a forward pass, where oneDNN "
+                      "would compute it in one call",
+                      products / modules),
+      "PyTorch calls oneDNN's LSTM on the CPU for float32 without proj_size (a Linear behind it has the same sizes), "
+      "packed sequences or weights that are no parameters of their own.");
+  finding.where = facts.LayersOf(is_lstm);
+  finding.line = facts.LineOfLongest(is_lstm);
+  finding.changes_numerics = true;
+  return {finding};
+}
+
 }  // namespace
 
 Finding OfForm(const StepFacts& facts, double ns, ScopeIndex scope, std::string sentence, const char* advice) {
@@ -267,7 +297,8 @@ Finding OfForm(const StepFacts& facts, double ns, ScopeIndex scope, std::string 
   if (stack != kNone) finding.line = LineLabel(model, ReadPythonPlaces(model)[stack]);
   if (layer != kNone) {
     finding.where = facts.attribution().layers[layer].name;
-    finding.line = facts.attribution().layers[layer].line;
+    const std::string& line = facts.attribution().layers[layer].line;
+    if (!line.empty()) finding.line = line;
   }
   finding.gain_ns = std::min(ns, facts.step_ns());
   finding.sentence = absl::StrCat(sentence, ": ", facts.PartOfStep(finding.gain_ns), ".");
@@ -359,6 +390,8 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
     findings.back().where = facts.LayersOf(is_beside_cells);
   }
   for (Finding& equal : EqualModules(facts)) findings.push_back(std::move(equal));
+  for (Finding& form : FormsOfTensors(facts)) findings.push_back(std::move(form));
+  for (Finding& lstm : LstmsByParts(facts)) findings.push_back(std::move(lstm));
   const auto is_recomputed = [](const WorkItem& item) { return item.doing.direction == LayerDirection::kRecompute; };
   if (facts.IsAtLeast(facts.Sum(is_recomputed), kFormPercent)) {
     findings.push_back(OfForm(facts, facts.Sum(is_recomputed), kNone,

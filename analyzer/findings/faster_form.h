@@ -12,5 +12,6 @@ Finding OfForm(const StepFacts& facts, double ns, ScopeIndex scope, std::string 
 
 std::vector<Finding> FormsOfCollectives(const StepFacts& facts);
 std::vector<Finding> EqualModules(const StepFacts& facts);
+std::vector<Finding> FormsOfTensors(const StepFacts& facts);
 
 }  // namespace dlhook::analyzer::findings
