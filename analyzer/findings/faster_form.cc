@@ -2,47 +2,42 @@
 //
 //   attention by parts     a product, elementwise operations, softmax, a product; or scaled_dot_product_attention that falls back
 //                          to these (dropout on the CPU)
-//   reduced gradients      ranks reduce them in each of several backward passes before an update
-//   small collectives      of Gloo, with waits for other ranks: many of few bytes, of pickled objects, of buffers
+//   collectives            of Gloo: form_of_collectives.cc
 //   norms by parts         a module for layer or RMS normalization, on a GPU, of three kernels or more; on the CPU a module of such
 //                          a name that takes means, and deviations or roots, by operations of its own
 //   dense gradients        an embedding's gradient is as large as its table, however few rows a batch reads
 //   packed sequences       a recurrent network computes each time step by itself
 //   recurrent cells        the program does so: LSTMCell, GRUCell or RNNCell in a loop
-//   equal modules          of one list, called one by one, whose results are joined (cat, stack): heads, tables
+//   equal modules          equal_modules.cc
+//   sizes of tensors       tensor_forms.cc
+//   LSTM by parts          a product for each time step, where oneDNN computes all in one call
 //   recomputation          checkpoints compute the forward pass again: information, as they save memory
 //
 // The gain is at most the time of these operations, on a GPU that of their kernels: how much the other form takes is not
 // known. The last five and the gradients are judged on the CPU only.
 
-#include <cmath>
+#include "analyzer/findings/faster_form.h"
 
 #include "absl/strings/str_format.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/gpu_rules.h"
-#include "analyzer/findings/rules.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/gemm_shape.h"
+#include "analyzer/model/op_kind.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kFormPercent = 10;
-constexpr double kPackedOps = 1000;     // of a step
-constexpr double kCells = 8;            // of a layer, in a step
-constexpr size_t kFewestMembers = 8;    // of a list of modules
-constexpr double kSmallOpNs = 100'000;  // of these, from the start of one to that of the next, on average
-constexpr size_t kFewestParts = 3;      // different kernels of a norm that is not fused
+constexpr double kPackedOps = 1000;  // of a step
+constexpr double kCells = 8;         // of a layer, in a step
+constexpr double kLstmProducts = 16;
+constexpr size_t kFewestParts = 3;  // different kernels of a norm that is not fused
 
 using Names = std::vector<absl::string_view>;
 
 bool IsAmong(const std::string& name, const Names& names) { return absl::c_linear_search(names, name); }
-
-bool IsCollectiveOp(const std::string& op) {
-  return IsAmong(op, {"allreduce_", "broadcast_", "allgather_", "_allgather_base_", "_reduce_scatter_base_"});
-}
 
 // Operations of one form.
 struct Form {
@@ -174,24 +169,6 @@ class Forms {
   double product_bytes_ = 0;  // of the last product's result
 };
 
-Finding OfForm(const StepFacts& facts, double ns, ScopeIndex scope, std::string sentence, const char* advice) {
-  Finding finding;
-  const TraceModel& model = facts.model();
-  const StackIndex stack = scope == kNone ? kNone : model.scopes.look[scope].stack;
-  const LayerIndex layer = scope == kNone ? kNone : facts.attribution().of_scope[scope].layer;
-  if (stack != kNone) finding.line = LineLabel(model, ReadPythonPlaces(model)[stack]);
-  if (layer != kNone) {
-    finding.where = facts.attribution().layers[layer].name;
-    finding.line = facts.attribution().layers[layer].line;
-  }
-  finding.gain_ns = std::min(ns, facts.step_ns());
-  finding.sentence = absl::StrCat(sentence, ": ", facts.PartOfStep(finding.gain_ns), ".");
-  finding.advice = advice;
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence = "table work and accounting: time of these operations";
-  return finding;
-}
-
 // A norm's kernels in forward passes of the steps.
 struct Norm {
   LayerIndex layer = kNone;  // one of the module's
@@ -284,214 +261,52 @@ std::vector<Finding> NormsByOperations(const StepFacts& facts) {
   return {finding};
 }
 
-// Gradient accumulation without no_sync(), which reduces what only the update needs.
-std::vector<Finding> ReducedGradients(const StepFacts& facts) {
-  const auto passes = static_cast<double>(facts.counted().micro_steps);
-  const auto is_reduction = [](const WorkItem& item) {
-    return item.scope != nullptr && item.scope->op == "allreduce_" && IsBackward(item.doing.direction);
+// An LSTM for which oneDNN is not called, but a product for each time step.
+std::vector<Finding> LstmsByParts(const StepFacts& facts) {
+  const auto is_lstm = [&](const WorkItem& item) {
+    return item.group->layers.size() == 1 && facts.attribution().layers[item.group->layers.front()].type == "lstm";
   };
-  double reductions = 0;
-  for (const WorkItem& item : facts.items()) reductions += is_reduction(item) ? item.begun : 0;
-  if (passes < 2 || reductions < passes) return {};
-  const double ns = facts.Sum([&](const WorkItem& item) { return is_reduction(item) || IsCommunication(item); });
-  if (!facts.IsAtLeast(ns, kFormPercent)) return {};
-  Finding finding =
-      OfForm(facts, ns * (1 - 1 / passes), kNone,
-             absl::StrFormat("Gradients are reduced over the ranks in each of %.0f backward passes before an update, "
-                             "%.0f times a %s. All but the last pass, with waits for other ranks",
-                             passes, reductions, facts.StepNoun()),
-             "DistributedDataParallel: `with model.no_sync():` around all passes but the last (accelerate: "
-             "accumulate()); else reduce them once, before the update.");
-  finding.where = facts.LayersOf(is_reduction);
-  // Hooks of the backward pass have no line: that of what ran before.
-  const ScopeColumns& scopes = facts.model().scopes;
-  const std::vector<PythonPlace> places = ReadPythonPlaces(facts.model());
-  StackIndex stack = kNone;
-  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
-    const ScopeLook& look = scopes.look[scope];
-    if (look.stack != kNone) stack = look.stack;
-    if (stack == kNone || !absl::EndsWith(facts.model().names[look.name], "::allreduce_")) continue;
-    finding.line = LineLabel(facts.model(), places[stack]);
-    if (facts.StepAt(facts.model().threads[scopes.thread[scope]].process, scopes.start_ns[scope]) != kNone) break;
+  double products = 0;
+  for (const WorkItem& item : facts.items()) {
+    if (!is_lstm(item) || !item.IsHostCompute()) continue;
+    if (IsKind(*item.op, OpKind::kRnn)) return {};
+    if (item.doing.direction == LayerDirection::kForward && IsMatrixProduct(*item.op)) products += item.calls;
   }
+  const double modules = facts.TimesOf("aten::lstm"), ns = facts.Sum(is_lstm);
+  if (modules == 0 || products < kLstmProducts * modules || !facts.IsAtLeast(ns, kFormPercent)) return {};
+  Finding finding = OfForm(
+      facts, ns, kNone,
+      absl::StrFormat("An LSTM is computed time step by time step, with %.0f products in a forward pass, where oneDNN "
+                      "would compute it in one call",
+                      products / modules),
+      "PyTorch calls oneDNN's LSTM on the CPU for float32 without proj_size (a Linear behind it has the same sizes), "
+      "packed sequences or weights that are no parameters of their own.");
+  finding.where = facts.LayersOf(is_lstm);
+  finding.line = facts.LineOfLongest(is_lstm);
+  finding.changes_numerics = true;
   return {finding};
 }
 
-struct Collective {
-  const char* op;  // objects: a function of torch.distributed, whose collectives' stacks have it
-  bool of_objects = false;
-  double least = 0.5;        // of a step
-  double most_ns = 2e6;      // each, on average: longer ones have much to send
-  const char* wrapper = "";  // of the network
-  const char* does;
-  const char* advice;
-};
-
-const std::vector<Collective>& Collectives() {
-  static const auto& kCollectives = *new std::vector<Collective>{
-      {.op = "_object",
-       .of_objects = true,
-       .most_ns = INFINITY,
-       .does = "Python objects are pickled and sent to other ranks",
-       .advice = "A tensor in place of a list (all_gather_into_tensor, all_reduce of a sum), and not in each step."},
-      {.op = "c10d::broadcast_",
-       .most_ns = INFINITY,
-       .wrapper = "DistributedDataParallel",
-       .does = "DistributedDataParallel sends the buffers of rank 0 to all in each forward pass",
-       .advice =
-           "DistributedDataParallel(..., broadcast_buffers=False) if they are equal anyway (masks, positions), or "
-           "each rank may keep its own (statistics of batches)."},
-      {.op = "c10d::allreduce_",
-       .least = 8,
-       .wrapper = "DistributedDataParallel",
-       .does = "DistributedDataParallel reduces gradients in many small pieces",
-       .advice = "DistributedDataParallel(..., bucket_cap_mb=25), its default, or more: fewer and larger buckets."},
-      {.op = "c10d::_allgather_base_",
-       .least = 16,
-       .does = "Sharded parameters are gathered in many small pieces",
-       .advice = "FSDP: shard whole blocks (fully_shard(block), auto_wrap_policy), not each small layer."},
-  };
-  return kCollectives;
-}
-
-// What takes part in collective operations of Gloo, with waits for other ranks.
-std::vector<Finding> SmallCollectives(const StepFacts& facts) {
-  const TraceModel& model = facts.model();
-  const ScopeColumns& scopes = model.scopes;
-  double all = 0;
-  for (const auto& [name, count] : facts.counted().ops) all += absl::StartsWith(name, "c10d::") ? count : 0;
-  const double ns = facts.Sum([](const WorkItem& item) {
-    return IsCommunication(item) || (item.scope != nullptr && IsCollectiveOp(item.scope->op));
-  });
-  if (all == 0 || !facts.IsAtLeast(ns, kFormPercent)) return {};
-  std::vector<Finding> findings;
-  for (const Collective& collective : Collectives()) {
-    if (*collective.wrapper != 0 && !Wraps(model, collective.wrapper)) continue;
-    std::vector<bool> counts;  // by stack
-    for (const PythonStack& stack : model.python_stacks) {
-      counts.push_back(!collective.of_objects || absl::c_any_of(stack.frames, [&](const PythonFrame& frame) {
-        return absl::EndsWith(model.names[frame.file], "torch/distributed/distributed_c10d.py") &&
-               absl::StrContains(model.names[frame.function], collective.op);
-      }));
-    }
-    double times = 0;
-    ScopeIndex last = kNone;
-    ForEachScopeThat(
-        scopes,
-        [&](const ScopeLook& look) {
-          const std::string& name = model.names[look.name];
-          if (!collective.of_objects) return name == collective.op;
-          return absl::StartsWith(name, "c10d::") && look.stack != kNone && counts[look.stack];
-        },
-        [&](ScopeIndex scope) {
-          const ProcessIndex process = model.threads[scopes.thread[scope]].process;
-          if (facts.StepAt(process, scopes.start_ns[scope]) == kNone) return;
-          times += 1 / facts.count();
-          if (last == kNone || scopes.look[scope].stack != kNone) last = scope;
-        });
-    const double own_ns = ns * std::min(times / all, 1.0);
-    if (times < collective.least || own_ns / times > collective.most_ns || !facts.IsAtLeast(own_ns, kFormPercent))
-      continue;
-    const double kept = collective.least >= 2 ? 1 / times : 0;  // one is needed
-    findings.push_back(
-        OfForm(facts, own_ns * (1 - kept), last,
-               absl::StrFormat("%s, %.2g times a %s. Their part of the time of all collective operations, "
-                               "with waits for other ranks",
-                               collective.does, times, facts.StepNoun()),
-               collective.advice));
-    findings.back().evidence = "table ops: c10d::…; table work: [communication], divided by the number of these";
-  }
-  return findings;
-}
-
-// Modules of lists that run the same operations one after the other, in the forward pass.
-class EqualModules {
- public:
-  explicit EqualModules(const StepFacts& facts)
-      : facts_(facts), places_(ReadPythonPlaces(facts.model())), names_(ReadScopeNames(facts.model())) {
-    const ScopeColumns& scopes = facts.model().scopes;
-    for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
-      const ScopeIndex parent = scopes.parent[scope];
-      const auto& [name, kind, stack] = scopes.look[scope];
-      if (kind != ScopeKind::kFrameworkOp || stack == kNone || places_[stack].is_in_backward) continue;
-      if (parent != kNone && scopes.look[parent].kind == ScopeKind::kFrameworkOp) continue;
-      const std::string& op = names_[name].op;
-      if ((op == "cat" || op == "stack") && places_[stack].module() != kNone) Join(scope);
-      if (!names_[name].is_view) ops_.push_back(scope);
-    }
-  }
-
-  std::vector<Finding> Find() const {
-    double ns = forward_ns_ / facts_.count();
-    for (const WorkItem& item : facts_.items()) {
-      const bool is_of_list = absl::c_any_of(item.group->layers, [&](LayerIndex layer) {
-        const std::string& module = facts_.attribution().layers[layer].module;
-        return absl::c_any_of(lists_, [&](const std::string& list) { return absl::StartsWith(module, list); });
-      });
-      ns += is_of_list && IsBackward(item.doing.direction) ? item.ns : 0;
-    }
-    if (joins_ == 0 || forward_ns_ / operations_ > kSmallOpNs || !facts_.IsAtLeast(ns, kFormPercent)) return {};
-    Finding finding = OfForm(
-        facts_, ns * (1 - joins_ / members_), join_,
-        absl::StrFormat("%.0f modules of %s run the same operations one after the other, and their results are joined "
-                        "(%s). All but one of %s, forward and backward",
-                        members_ / joins_, lists_.begin()->substr(0, lists_.begin()->size() - 1),
-                        names_[facts_.model().scopes.look[join_].name].op,
-                        lists_.size() == 1 ? "them" : absl::StrCat("each of ", lists_.size(), " such lists")),
-        "If none reads another's result, one module for all has larger and fewer operations: one nn.Linear with all "
-        "outputs (query, key and value of all heads), torch.bmm or a grouped convolution where each has an input of "
-        "its own, one nn.Embedding with offsets for several tables.");
-    finding.where = *lists_.begin() + "*";
-    return {finding};
-  }
-
- private:
-  // "attn.0.heads." of "attn.0.heads.3"; empty: of no list.
-  std::string ListOf(ModuleIndex module) const {
-    const std::vector<std::string>& names = facts_.model().modules[module].names;
-    if (names.empty()) return "";
-    const size_t end = names.front().find_last_not_of("0123456789") + 1;
-    return end == names.front().size() || end == 0 || names.front()[end - 1] != '.' ? "" : names.front().substr(0, end);
-  }
-
-  // Back from the operation that joins results in a module: those of modules that it calls.
-  void Join(ScopeIndex join) {
-    const ScopeColumns& scopes = facts_.model().scopes;
-    const ModuleIndex around = places_[scopes.look[join].stack].module();
-    if (facts_.StepAt(facts_.model().threads[scopes.thread[join]].process, scopes.start_ns[join]) == kNone) return;
-    std::map<ModuleIndex, std::vector<NameIndex>> members;  // and their operations
-    std::string list;
-    size_t first = ops_.size();
-    for (; first > 0 && scopes.thread[ops_[first - 1]] == scopes.thread[join]; --first) {
-      const ScopeLook& look = scopes.look[ops_[first - 1]];
-      const std::vector<ModuleIndex>& modules = places_[look.stack].modules;
-      const auto found = absl::c_find(modules, around);
-      if (found == modules.end() || found == modules.begin()) break;
-      const std::string own = ListOf(*(found - 1));
-      if (own.empty() || (!list.empty() && own != list)) break;
-      list = own;
-      members[*(found - 1)].push_back(look.name);
-    }
-    if (members.size() < kFewestMembers || first == ops_.size()) return;
-    if (absl::c_any_of(members, [&](const auto& member) { return member.second != members.begin()->second; })) return;
-    forward_ns_ += static_cast<double>(scopes.start_ns[join] - scopes.start_ns[ops_[first]]);
-    operations_ += static_cast<double>(ops_.size() - first);
-    members_ += static_cast<double>(members.size());
-    ++joins_;
-    join_ = join;
-    lists_.insert(list);
-  }
-
-  const StepFacts& facts_;
-  const std::vector<PythonPlace> places_;
-  const std::vector<ScopeName> names_;
-  std::vector<ScopeIndex> ops_;                                       // outermost ones so far
-  double forward_ns_ = 0, operations_ = 0, members_ = 0, joins_ = 0;  // of all steps
-  ScopeIndex join_ = kNone;                                           // the last one
-  std::set<std::string> lists_;
-};
-
 }  // namespace
+
+Finding OfForm(const StepFacts& facts, double ns, ScopeIndex scope, std::string sentence, const char* advice) {
+  Finding finding;
+  const TraceModel& model = facts.model();
+  const StackIndex stack = scope == kNone ? kNone : model.scopes.look[scope].stack;
+  const LayerIndex layer = scope == kNone ? kNone : facts.attribution().of_scope[scope].layer;
+  if (stack != kNone) finding.line = LineLabel(model, ReadPythonPlaces(model)[stack]);
+  if (layer != kNone) {
+    finding.where = facts.attribution().layers[layer].name;
+    const std::string& line = facts.attribution().layers[layer].line;
+    if (!line.empty()) finding.line = line;
+  }
+  finding.gain_ns = std::min(ns, facts.step_ns());
+  finding.sentence = absl::StrCat(sentence, ": ", facts.PartOfStep(finding.gain_ns), ".");
+  finding.advice = advice;
+  finding.Estimate(GainBasis::kUpperBound);
+  finding.evidence = "table work and accounting: time of these operations";
+  return finding;
+}
 
 std::vector<Finding> FindFasterForms(const StepFacts& facts) {
   if (!facts.HasSteps() || !facts.UsesTorch()) return {};
@@ -528,9 +343,7 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
     return findings;
   }
   for (const Finding& norm : NormsByOperations(facts)) findings.push_back(norm);
-  std::vector<Finding> reduced = ReducedGradients(facts);
-  if (reduced.empty()) reduced = SmallCollectives(facts);
-  for (Finding& finding : reduced) findings.push_back(std::move(finding));
+  for (Finding& finding : FormsOfCollectives(facts)) findings.push_back(std::move(finding));
   const double update_ns =
       facts.Sum([](const WorkItem& item) { return item.doing.direction == LayerDirection::kUpdate; });
   if (facts.IsAtLeast(per_step(forms.dense), kFormPercent)) {
@@ -576,7 +389,9 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
         "call."));
     findings.back().where = facts.LayersOf(is_beside_cells);
   }
-  for (Finding& equal : EqualModules(facts).Find()) findings.push_back(std::move(equal));
+  for (Finding& equal : EqualModules(facts)) findings.push_back(std::move(equal));
+  for (Finding& form : FormsOfTensors(facts)) findings.push_back(std::move(form));
+  for (Finding& lstm : LstmsByParts(facts)) findings.push_back(std::move(lstm));
   const auto is_recomputed = [](const WorkItem& item) { return item.doing.direction == LayerDirection::kRecompute; };
   if (facts.IsAtLeast(facts.Sum(is_recomputed), kFormPercent)) {
     findings.push_back(OfForm(facts, facts.Sum(is_recomputed), kNone,

@@ -5,9 +5,14 @@
 // Which values the program needs of them is its author's to say: the gain is at most their time. Of an FFT the length decides,
 // which is not recorded: information.
 
+#include <cmath>
+
 #include "absl/strings/str_format.h"
+#include "analyzer/calls/op_labels.h"
 #include "analyzer/findings/named_operations.h"
 #include "analyzer/findings/rules.h"
+#include "analyzer/model/onednn_text.h"
+#include "analyzer/model/op_kind.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -15,6 +20,8 @@ namespace {
 constexpr double kHeavyPercent = 10;
 constexpr double kHeavyFftPercent = 30;
 constexpr double kHeavyMovePercent = 25;
+constexpr double kLongFilter = 256;      // elements of a kernel
+constexpr double kFewerOperations = 16;  // times: those of a transform take longer each
 
 struct Heavy {
   std::vector<std::string> ops;
@@ -47,6 +54,26 @@ const std::vector<Heavy>& HeavyOperations() {
        .what = "A one-hot matrix is made",
        .advice = "In place of a product with it F.embedding(ids, weight), or weight[ids]; cross_entropy takes the ids "
                  "themselves."},
+      {.ops = {"scatter_add_", "scatter_add", "scatter_reduce_", "scatter_reduce", "gather"},
+       .what = "Elements are taken or added one by one, each by an index of its own",
+       .advice = "If all elements of a row have the same index (index.unsqueeze(1).expand(...)): "
+                 "x.index_add_(0, index, rows) and x.index_select(0, index) take whole rows, and need no expanded "
+                 "index.",
+       .counts_in_backward = true,
+       .is_called_itself = true},
+      {.ops = {"coalesce", "_coalesce"},
+       .what = "Indices of sparse tensors are sorted and joined (coalesce)",
+       .advice = "Once, before the loop, if the indices stay (a graph's edges): keep the coalesced tensor, or its CSR "
+                 "form (to_sparse_csr())."},
+      {.ops = {"im2col", "col2im"},
+       .what = "Windows of images are copied side by side (unfold, fold)",
+       .advice = "Where a product follows, it is a convolution: torch.nn.functional.conv2d copies no windows (with "
+                 "groups= for several images of weights).",
+       .counts_in_backward = true},
+      {.ops = {"kl_div", "xlogy"},
+       .what = "A divergence from a whole distribution is computed",
+       .advice = "Of a smoothed class (label smoothing): F.cross_entropy(z, ids, label_smoothing=0.1) makes no "
+                 "distribution. Of another network's: kl_div(..., log_target=True) takes its logarithms as they are."},
       {.ops = {"_index_put_impl_", "index_put_", "index_put"},
        .what = "Elements are written or added by indices",
        .advice = "If that is the gradient of table[ids]: F.embedding(ids, table) or table.index_select(0, ids) have a "
@@ -84,7 +111,7 @@ const std::vector<Heavy>& HeavyOperations() {
        .least_percent = kHeavyMovePercent,
        .in_inference_only = true,
        .is_called_itself = true},
-      {.ops = {"index_select", "gather", "take"},
+      {.ops = {"index_select", "take"},
        .what = "Rows are copied by their indices",
        .advice =
            "If most stay where they are (a cache of beams whose order did not change): move only those that do, in "
@@ -108,6 +135,45 @@ bool IsInInput(const TraceModel& model, ScopeIndex scope) {
   return scope != kNone;
 }
 
+// Convolutions with so large kernels that a Fourier transform of their input needs far fewer operations: 5/2 N log2 N for each
+// real transform of N elements (of each image, kernel and result), 4 N for a product of two.
+std::vector<Finding> LongFilters(const StepFacts& facts) {
+  const auto ratio_of = [](const WorkItem& item) {
+    const std::string* const problem = item.IsHostCompute() ? item.op->onednn_problem() : nullptr;
+    if (problem == nullptr || !IsKind(*item.op, OpKind::kConvolution) || !item.op->flops) return 0.0;
+    const auto numbers = ParseProblemNumbers(*problem);
+    if (!numbers) return 0.0;
+    const auto of = [&](const char* name) {
+      const auto found = numbers->find(name);
+      return found == numbers->end() ? 1.0 : static_cast<double>(found->second);
+    };
+    if (of("kd") * of("kh") * of("kw") < kLongFilter) return 0.0;
+    const double n =
+        std::exp2(std::ceil(std::log2((of("id") + of("kd")) * (of("ih") + of("kh")) * (of("iw") + of("kw")))));
+    const double images = of("mb") * (of("ic") + of("oc")) + of("ic") * of("oc") / of("g");
+    const double products = of("mb") * of("ic") * of("oc") / of("g");
+    return static_cast<double>(*item.op->flops) / (2.5 * n * std::log2(n) * images + 4 * n * products);
+  };
+  const auto is_in = [&](const WorkItem& item) { return ratio_of(item) >= kFewerOperations; };
+  const double ns = facts.Sum(is_in);
+  if (!facts.IsAtLeast(ns, kHeavyPercent)) return {};
+  const WorkItem& longest = *absl::c_find_if(facts.items(), is_in);
+  Finding finding;
+  finding.where = facts.LayersOf(is_in);
+  finding.line = facts.LineOfLongest(is_in);
+  finding.gain_ns = ns;
+  finding.sentence = absl::StrFormat(
+      "A convolution has so large a kernel (%s) that Fourier transforms would need %.0f times fewer operations: %s.",
+      ProblemLabel(*longest.op), ratio_of(longest), facts.PartOfStep(ns));
+  finding.Estimate(GainBasis::kUpperBound);
+  finding.evidence = "table convolutions: problem and FLOPs; 5/2 N log2 N for each transform of N elements";
+  finding.advice =
+      "torch.fft: irfft(rfft(x, n) * rfft(kernel, n), n), with n at least the sizes of both together "
+      "(torchaudio.functional.fftconvolve, scipy.signal.oaconvolve).";
+  finding.changes_numerics = true;
+  return {finding};
+}
+
 // From 1; 0: none.
 int KindOf(const std::string& op) {
   const std::vector<Heavy>& all = HeavyOperations();
@@ -117,11 +183,62 @@ int KindOf(const std::string& op) {
   return 0;
 }
 
+// Of programs that XLA compiled.
+struct XlaHeavy {
+  absl::string_view program;  // its label begins so; empty: any
+  std::vector<absl::string_view> ops;
+  const char* what;
+  const char* advice;
+};
+
+const std::vector<XlaHeavy>& XlaHeavyOperations() {
+  static const auto& kHeavy = *new std::vector<XlaHeavy>{
+      {"compiled by XLA: jit_scatter",
+       {"copy"},
+       "A whole array is copied to change a part of it",
+       "x.at[...].set() and add() change it in place only inside of jax.jit, and only if x is made there or given up: "
+       "jax.jit(f, donate_argnums=...) around the function that does so."},
+      {"compiled by XLA: jit_dynamic_update_slice",
+       {"copy"},
+       "A whole array is copied to change a part of it",
+       "jax.lax.dynamic_update_slice changes it in place only inside of jax.jit, with the array donated: "
+       "jax.jit(f, donate_argnums=...)."},
+      {"",
+       {"debug_callback", "pure_callback", "io_callback"},
+       "Compiled code calls Python",
+       "jax.debug.print and callbacks stop the compiled program each time: return the values (the second result of a "
+       "scan's body) and look at them behind it, or call it in each n-th iteration (jax.lax.cond)."},
+  };
+  return kHeavy;
+}
+
+std::vector<Finding> InXla(const StepFacts& facts) {
+  std::vector<Finding> findings;
+  for (const XlaHeavy& heavy : XlaHeavyOperations()) {
+    const auto is_in = [&](const WorkItem& item) {
+      return item.scope != nullptr && absl::c_linear_search(heavy.ops, item.scope->op) &&
+             absl::StartsWith(item.group->label, heavy.program);
+    };
+    const double ns = facts.Sum(is_in);
+    if (!facts.IsAtLeast(ns, kHeavyPercent)) continue;
+    Finding& finding = findings.emplace_back();
+    finding.where = facts.LayersOf(is_in);
+    finding.line = facts.LineOfLongest(is_in);
+    finding.gain_ns = ns;
+    finding.sentence = absl::StrFormat("%s in each %s: %s.", heavy.what, facts.StepNoun(), facts.PartOfStep(ns));
+    finding.Estimate(GainBasis::kUpperBound);
+    finding.evidence = "table work: this operation of the compiled program";
+    finding.advice = heavy.advice;
+  }
+  return findings;
+}
+
 }  // namespace
 
 std::vector<Finding> FindHeavyOperations(const StepFacts& facts) {
-  if (!facts.HasSteps() || facts.HasGpuTimes() || !facts.UsesTorch()) return {};
-  std::vector<Finding> findings;
+  if (!facts.HasSteps() || facts.HasGpuTimes()) return {};
+  if (!facts.UsesTorch()) return InXla(facts);
+  std::vector<Finding> findings = LongFilters(facts);
   // What the backward pass needs is not the program's choice: embedding_dense_backward sorts.
   const auto refine = [&](int kind, ScopeIndex scope, ScopeIndex outermost) {
     const Heavy& heavy = HeavyOperations()[static_cast<size_t>(kind - 1)];

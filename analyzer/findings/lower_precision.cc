@@ -8,6 +8,10 @@
 // Rule float64: products and convolutions in double precision. They take twice as long as in single precision, because
 // half as many numbers fit into a vector register and into the memory bandwidth.
 //
+// PyTorch's own operations do so where a float64 array is among their operands (NumPy's default). Types are not recorded, but a
+// conversion is: inside of an operation, to as many bytes as this makes, or behind it, to half as many. The half is the size of an
+// operand of a float32 call, the whole of none; and an operation beside it that makes as much returns floating numbers only.
+//
 // Rule type-conversions: tensors are converted to another type in each step (PyTorch's aten::_to_copy, on the CPU).
 //
 // Autocast converts inside of an operation, before the product; weights too, once in a forward pass where their gradients are
@@ -15,10 +19,12 @@
 // of what it has just made or read, data in float64, say. Networks in channels_last convert the memory format so, too.
 
 #include "absl/strings/str_format.h"
-#include "analyzer/calls/scope_names.h"
+#include "analyzer/calls/python_places.h"
+#include "analyzer/findings/made_tensors.h"
 #include "analyzer/findings/named_operations.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
+#include "analyzer/model/op_cost.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/model/release.h"
 #include "analyzer/peaks/peaks.h"
@@ -124,12 +130,126 @@ std::vector<Finding> Tf32(const StepFacts& facts) {
 }
 
 constexpr double kFloat64Percent = 3;
-constexpr double kGain = 0.5;  // part of the time
+constexpr double kOperationsPercent = 10;  // of PyTorch itself
+constexpr double kGain = 0.5;              // part of the time
+constexpr int64_t kLeastDouble = 8192;     // bytes
 
 bool RunsPython(const TraceModel& model) {
   return !model.python_stacks.empty() || absl::c_any_of(model.processes, [](const ProcessInfo& process) {
     return absl::StartsWith(process.program, "python") || !ReleaseOf(process, "Python").empty();
   });
+}
+
+// Bytes of the float32 operands of the libraries' calls; empty if some have a shorter type, to which tensors are converted.
+std::set<int64_t> Float32Bytes(const StepFacts& facts) {
+  std::set<int64_t> bytes;
+  for (const WorkItem& item : facts.items()) {
+    if (!item.IsHostCompute()) continue;
+    if (IsOfType(*item.op, "bf16") || IsOfType(*item.op, "f16")) return {};
+    if (const auto shape = MatmulShapeOf(*item.op); shape && IsOfType(*item.op, "f32")) {
+      for (const int64_t elements : {shape->m * shape->n, shape->m * shape->k, shape->n * shape->k})
+        bytes.insert(4 * shape->batch * elements);
+    }
+    for (const Tensor& tensor : item.op->tensors) {
+      const std::optional<int64_t> elements = tensor.type == "f32" ? ElementCount(tensor.dims) : std::nullopt;
+      if (elements) bytes.insert(4 * *elements);
+    }
+  }
+  return bytes;
+}
+
+bool ReturnsFloats(const std::string& op) {
+  static constexpr std::array<absl::string_view, 18> kFunctions = {
+      "div",  "div_", "true_divide", "exp",   "log",  "log1p", "tanh", "sigmoid", "softmax",
+      "sqrt", "sin",  "rsqrt",       "log10", "log2", "cos",   "erf",  "gelu",    "reciprocal"};
+  return absl::c_linear_search(kFunctions, op);
+}
+
+// Operations that make as much as a float64 operand makes them make.
+struct DoubleRun {
+  std::set<LayerIndex> layers;
+  bool returns_floats = false;  // one of them: else they may be of integers
+  ScopeIndex first = kNone;
+};
+
+class DoubleRuns {
+ public:
+  explicit DoubleRuns(const StepFacts& facts)
+      : facts_(facts), names_(ReadScopeNames(facts.model())), float32_(Float32Bytes(facts)) {
+    if (float32_.empty()) return;
+    made_ = TensorsMade(facts);
+    for (size_t i = 0; i < made_.size(); ++i) {
+      const int64_t bytes = made_[i].bytes;
+      DoubleRun run;
+      if (Converts(i) && i > 0 && IsDouble(2 * bytes)) {
+        run = RunFrom(i - 1, -1, 2 * bytes);
+      } else if (made_[i].converted_bytes == bytes && IsDouble(bytes)) {
+        run = RunFrom(i, 1, bytes);
+      }
+      if (!run.returns_floats) continue;
+      layers.merge(run.layers);
+      if (first == kNone) first = run.first;
+    }
+    layers.erase(kNone);
+  }
+
+  std::set<LayerIndex> layers;
+  ScopeIndex first = kNone;
+
+ private:
+  const std::string& OpOf(size_t i) const { return names_[facts_.model().scopes.look[made_[i].scope].name].op; }
+  bool Converts(size_t i) const { return OpOf(i) == "to" || OpOf(i) == "_to_copy" || OpOf(i) == "type_as"; }
+  bool IsDouble(int64_t bytes) const {
+    return bytes >= kLeastDouble && float32_.contains(bytes / 2) && !float32_.contains(bytes);
+  }
+
+  // From this tensor on, in the step: numbers and masks lie between.
+  DoubleRun RunFrom(size_t begin, int by, int64_t bytes) const {
+    const ScopeColumns& scopes = facts_.model().scopes;
+    DoubleRun run;
+    for (size_t i = begin; i < made_.size() && made_[i].step == made_[begin].step; i += by) {
+      if (scopes.thread[made_[i].scope] != scopes.thread[made_[begin].scope]) break;
+      if (made_[i].bytes < bytes / 2 && i != begin) continue;
+      if (made_[i].bytes != bytes) break;
+      run.layers.insert(facts_.attribution().of_scope[made_[i].scope].layer);
+      run.returns_floats |= ReturnsFloats(OpOf(i));
+      run.first = by > 0 && run.first != kNone ? run.first : made_[i].scope;
+    }
+    return run;
+  }
+
+  const StepFacts& facts_;
+  const std::vector<ScopeName> names_;
+  const std::set<int64_t> float32_;
+  std::vector<MadeTensor> made_;
+};
+
+std::vector<Finding> Float64Operations(const StepFacts& facts) {
+  if (!facts.HasSteps() || facts.HasGpuTimes() || !facts.UsesTorch()) return {};
+  const DoubleRuns runs(facts);
+  const auto is_in = [&](const WorkItem& item) {
+    return item.scope != nullptr && !item.group->layers.empty() &&
+           absl::c_all_of(item.group->layers, [&](LayerIndex layer) { return runs.layers.contains(layer); });
+  };
+  const double ns = facts.Sum(is_in);
+  if (!facts.IsAtLeast(ns, kOperationsPercent)) return {};
+  Finding finding;
+  finding.where = facts.LayersOf(is_in);
+  const StackIndex stack = facts.model().scopes.look[runs.first].stack;
+  finding.line =
+      stack == kNone ? facts.LineOfLongest(is_in) : LineLabel(facts.model(), ReadPythonPlaces(facts.model())[stack]);
+  finding.gain_ns = kGain * ns;
+  finding.sentence = absl::StrCat(
+      "Operations of PyTorch compute in double precision (float64): their results are twice as large as the same "
+      "tensors in float32: ",
+      facts.PartOfStep(ns), ".");
+  finding.Estimate(GainBasis::kUpperBound);
+  finding.evidence = "bytes that these operations and conversions allocate; at half the bytes, half the time";
+  finding.advice =
+      "Convert where the numbers enter (NumPy makes float64 by default: astype(np.float32), "
+      "torch.from_numpy(x).float()): one such operand makes each result float64.";
+  finding.changes_numerics = true;
+  return {finding};
 }
 
 constexpr double kConversionsPercent = 10;
@@ -195,7 +315,7 @@ std::vector<Finding> FindFloat64(const StepFacts& facts) {
     return item.IsHostCompute() && absl::StrContains(item.op->types, "f64");
   };
   const double ns = facts.Sum(is_double);
-  if (!facts.IsAtLeast(ns, kFloat64Percent)) return {};
+  if (!facts.IsAtLeast(ns, kFloat64Percent)) return Float64Operations(facts);
   Finding finding;
   finding.where = facts.LayersOf(is_double);
   finding.line = facts.LineOfLongest(is_double);

@@ -3,6 +3,8 @@
 //
 // A pipeline's iterator is made once, after the pipeline's own operations: the time from the first of these to the end of
 // MakeIterator would not be spent with one pipeline, or none. What else such a call does before and after is not in it.
+//
+// The same of PyTorch's modules: operations that fill their parameters (torch/nn/init.py, reset_parameters, load_state_dict).
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
@@ -86,7 +88,52 @@ std::string CalledBy(const TraceModel& model, StackIndex stack, const PythonPlac
 
 bool MakesPipelinesAnew(const StepFacts& facts) { return AreMany(facts, PipelinesIn(facts)); }
 
+// In each step, modules.
+std::vector<Finding> FindModulesMadeAnew(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const ScopeColumns& scopes = model.scopes;
+  std::vector<bool> fills;  // by stack
+  for (const PythonStack& stack : model.python_stacks) {
+    fills.push_back(absl::c_any_of(stack.frames, [&](const PythonFrame& frame) {
+      const absl::string_view function = frame.function == kNone ? "" : model.names[frame.function];
+      return (frame.file != kNone && absl::EndsWith(model.names[frame.file], "/torch/nn/init.py")) ||
+             absl::EndsWith(function, "reset_parameters") || absl::EndsWith(function, "load_state_dict");
+    }));
+  }
+  double ns = 0;
+  std::map<StackIndex, double> by_stack;
+  std::set<std::pair<ProcessIndex, size_t>> steps;
+  ForEachScopeThat(
+      scopes,
+      [&](const ScopeLook& look) {
+        return look.kind == ScopeKind::kFrameworkOp && look.stack != kNone && fills[look.stack];
+      },
+      [&](ScopeIndex scope) {
+        const ScopeIndex parent = scopes.parent[scope];
+        if (parent != kNone && scopes.look[parent].kind == ScopeKind::kFrameworkOp) return;
+        const ProcessIndex process = model.threads[scopes.thread[scope]].process;
+        const size_t step = facts.StepAt(process, scopes.start_ns[scope]);
+        if (step == kNone) return;
+        ns += static_cast<double>(scopes.duration_ns[scope]) / facts.count();
+        by_stack[scopes.look[scope].stack] += static_cast<double>(scopes.duration_ns[scope]);
+        steps.insert({process, step});
+      });
+  if (static_cast<double>(steps.size()) < kEachStep * facts.count() || !facts.IsAtLeast(ns, 100 * kLeastPart))
+    return {};
+  const auto longest = absl::c_max_element(by_stack, [](const auto& a, const auto& b) { return a.second < b.second; });
+  Finding finding;
+  finding.line = LineLabel(model, ReadPythonPlaces(model)[longest->first]);
+  finding.gain_ns = ns;
+  finding.sentence = absl::StrFormat(
+      "A network is made or loaded in each %s: its parameters are filled in %s, besides what Python does for it.",
+      facts.StepNoun(), facts.PartOfStep(ns));
+  finding.evidence = "operations that torch/nn/init.py, reset_parameters or load_state_dict call";
+  finding.advice = "Make it once, before the loop, and use it again; weights that change can be copied into it.";
+  return {finding};
+}
+
 std::vector<Finding> FindMadeAnew(const StepFacts& facts) {
+  if (facts.HasSteps() && facts.UsesTorch() && !facts.HasGpuTimes()) return FindModulesMadeAnew(facts);
   const Pipelines pipelines = PipelinesIn(facts);
   if (!AreMany(facts, pipelines) || pipelines.ns < kLeastPart * pipelines.whole_ns) return {};
   Finding finding;

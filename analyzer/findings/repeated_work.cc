@@ -9,6 +9,8 @@
 //
 // Tensors that are made from nothing but numbers (full, triu, arange …) are the same in each step.
 //
+// Adapters of low rank (LoRA) beside a weight are a product with another weight, their sum.
+//
 // A language model that computes the logits of all positions for the next token reads those of one: its last product is followed
 // by `select`, and no operation from there to the next pass takes long enough to have read all of the result.
 #include <cmath>
@@ -290,6 +292,37 @@ std::vector<Finding> FindUnreadRows(const StepFacts& facts) {
   return {finding};
 }
 
+// Adapters of low rank that are not merged into the weights beside which they lie.
+std::vector<Finding> FindAdapters(const StepFacts& facts) {
+  if (facts.steps().kind != StepKind::kInference) return {};
+  std::set<std::string> around;  // modules
+  for (const WorkItem& item : facts.items()) {
+    const size_t end = item.group->label.find(".lora_");
+    if (end != std::string::npos) around.insert(item.group->label.substr(0, end));
+  }
+  // With what adds their results, and Python's part; but for the weight itself.
+  const auto is_in = [&](const WorkItem& item) {
+    const std::string& label = item.group->label;
+    return around.contains(label.substr(0, std::min(label.find(".lora_"), label.find(':'))));
+  };
+  const double ns = facts.Sum(is_in);
+  if (!facts.IsAtLeast(ns, kRepeatedPercent)) return {};
+  Finding finding;
+  finding.where = facts.LayersOf(is_in);
+  finding.line = facts.LineOfLongest(is_in);
+  finding.gain_ns = ns;
+  finding.sentence =
+      absl::StrFormat("Adapters (LoRA) are computed beside the weights that they change, in %d layers: %s.",
+                      around.size(), facts.PartOfStep(ns));
+  finding.Estimate(GainBasis::kComputed);
+  finding.evidence = "table layers: lora_A, lora_B";
+  finding.advice =
+      "In inference with one adapter, add it to the weights once: model.merge_and_unload() (peft); the results are the "
+      "same but for rounding.";
+  finding.changes_numerics = true;
+  return {finding};
+}
+
 }  // namespace
 
 std::vector<Finding> FindRepeatedWork(const StepFacts& facts) {
@@ -298,6 +331,7 @@ std::vector<Finding> FindRepeatedWork(const StepFacts& facts) {
   for (Finding& finding : FindMadeFromNumbers(facts)) findings.push_back(std::move(finding));
   for (Finding& finding : FindPrefixes(facts)) findings.push_back(std::move(finding));
   for (Finding& finding : FindUnreadRows(facts)) findings.push_back(std::move(finding));
+  for (Finding& finding : FindAdapters(facts)) findings.push_back(std::move(finding));
   return findings;
 }
 

@@ -1,0 +1,55 @@
+#include "analyzer/findings/made_tensors.h"
+
+#include "analyzer/analysis/memory_use.h"
+
+namespace dlhook::analyzer::inline findings {
+
+std::vector<MadeTensor> TensorsMade(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const ScopeColumns& scopes = model.scopes;
+  if (model.memory.empty()) return {};
+  const auto is_op = [&](ScopeIndex of) { return of != kNone && scopes.look[of].kind == ScopeKind::kFrameworkOp; };
+  std::map<ScopeIndex, MadeTensor> by_scope;
+  const auto& analysis = *facts.options().analysis;
+  for (const DeviceMemory& device : analysis.Derived<MemoryUse>(model, facts.attribution(), analysis.steps()).devices) {
+    if (device.device != 0) continue;
+    std::multiset<int64_t> alive;
+    std::multimap<size_t, int64_t> dying;  // by event
+    for (const MemoryBlock& block : device.blocks) {
+      const MemoryEvent& born = model.memory[block.born];
+      for (; !dying.empty() && dying.begin()->first <= block.born; dying.erase(dying.begin()))
+        alive.erase(alive.find(dying.begin()->second));
+      const int64_t largest_before = alive.empty() ? 0 : *alive.rbegin();
+      alive.insert(born.bytes);
+      if (block.died != SIZE_MAX) dying.emplace(block.died, born.bytes);
+      if (!is_op(born.scope)) continue;
+      ScopeIndex scope = born.scope;  // the outermost
+      bool converts = false;
+      for (;; scope = scopes.parent[scope]) {
+        converts |= model.names[scopes.look[scope].name] == "aten::_to_copy";
+        if (!is_op(scopes.parent[scope])) break;
+      }
+      const bool stays = block.died == SIZE_MAX || model.memory[block.died].time_ns >= scopes.EndOf(scope);
+      const size_t step = stays || converts ? facts.StepAt(device.process, scopes.start_ns[scope]) : kNone;
+      if (step == kNone) continue;
+      MadeTensor& made =
+          by_scope.try_emplace(scope, MadeTensor{.scope = scope, .largest_before = largest_before}).first->second;
+      made.step = step;
+      if (stays) made.bytes = std::max(made.bytes, born.bytes);
+      if (converts) made.converted_bytes = std::max(made.converted_bytes, born.bytes);
+    }
+  }
+  std::vector<MadeTensor> tensors;
+  for (const auto& [scope, made] : by_scope) tensors.push_back(made);
+  return tensors;
+}
+
+double StepsOf(const StepFacts& facts, const std::vector<MadeTensor>& made) {
+  const TraceModel& model = facts.model();
+  std::set<std::pair<ProcessIndex, size_t>> steps;
+  for (const MadeTensor& tensor : made)
+    steps.insert({model.threads[model.scopes.thread[tensor.scope]].process, tensor.step});
+  return std::max(static_cast<double>(steps.size()), 1.0);
+}
+
+}  // namespace dlhook::analyzer::findings

@@ -1,0 +1,203 @@
+// Rule faster-form, told by the sizes of the tensors that operations make:
+//
+//   broadcast       an operation makes a tensor several times as large as all that it can have read, which is reduced at once:
+//                   differences of all pairs for distances
+//   joined anew     cat at one line makes a larger tensor each time within a step, which nothing between reads: all before is
+//                   copied again
+//   large windows   poolings whose results are as large as what the operation before made, far slower than others of the run
+//
+// Times are those of the layers, forward and backward.
+
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "analyzer/findings/faster_form.h"
+#include "analyzer/findings/made_tensors.h"
+#include "analyzer/table/table_ops.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+constexpr int64_t kBroadcastBytes = 1 << 20;
+constexpr int64_t kTimesLarger = 4;   // than all blocks before; and than what it is reduced to
+constexpr size_t kReducedWithin = 4;  // operations
+constexpr double kFewestJoins = 16;   // in a step
+constexpr double kGrowsInPercent = 90;
+constexpr double kWindowNs = 48;     // for each element of a pooling's result: about 1 for each of its window
+constexpr double kElementBytes = 4;  // of results; of shorter types there are more elements
+constexpr int64_t kPooledBytes = 1 << 16;
+
+class TensorForms {
+ public:
+  explicit TensorForms(const StepFacts& facts)
+      : facts_(facts), scopes_(facts.model().scopes), names_(ReadScopeNames(facts.model())), made_(TensorsMade(facts)) {
+    steps_ = StepsOf(facts, made_);
+  }
+
+  std::vector<Finding> Find() const {
+    std::vector<Finding> findings;
+    for (const auto& found : {Broadcast(), JoinedAnew(), LargeWindows()}) {
+      if (found) findings.push_back(*found);
+    }
+    return findings;
+  }
+
+ private:
+  const std::string& OpOf(size_t i) const { return names_[scopes_.look[made_[i].scope].name].op; }
+  double NsOf(size_t i) const { return static_cast<double>(scopes_.duration_ns[made_[i].scope]); }
+  LayerIndex LayerOf(size_t i) const { return facts_.attribution().of_scope[made_[i].scope].layer; }
+  bool FollowsInStep(size_t i, size_t next) const {
+    return next < made_.size() && scopes_.thread[made_[i].scope] == scopes_.thread[made_[next].scope] &&
+           made_[i].step == made_[next].step;
+  }
+
+  // Of these layers, all directions.
+  double LayersNs(const std::set<LayerIndex>& layers) const {
+    return facts_.Sum([&](const WorkItem& item) {
+      return !item.IsCall() && !item.group->layers.empty() &&
+             absl::c_all_of(item.group->layers, [&](LayerIndex layer) { return layers.contains(layer); });
+    });
+  }
+
+  // Of a library, the first behind the operation; kNone: there is none.
+  OpIndex CallBehind(size_t i) const {
+    const CallColumns& calls = facts_.model().calls;
+    const auto [begin, end] = calls.RangeOf(scopes_.thread[made_[i].scope]);
+    const auto starts = calls.start_ns.begin();
+    const auto next = std::lower_bound(starts + begin, starts + end, scopes_.EndOf(made_[i].scope)) - starts;
+    return static_cast<CallIndex>(next) < end ? calls.op[static_cast<CallIndex>(next)] : kNone;
+  }
+
+  // The next operation makes as much.
+  bool IsMadeOf(size_t i) const { return FollowsInStep(i, i + 1) && made_[i + 1].bytes == made_[i].bytes; }
+
+  static bool Reduces(const std::string& op) {
+    static constexpr std::array<absl::string_view, 14> kReductions = {
+        "sum", "mean", "norm", "linalg_vector_norm", "amin",        "amax",   "max",
+        "min", "any",  "all",  "logsumexp",          "sum_to_size", "nansum", "argmin"};
+    return absl::c_linear_search(kReductions, op);
+  }
+
+  std::optional<Finding> Broadcast() const {
+    std::set<LayerIndex> layers;
+    size_t largest = made_.size();
+    int64_t reduced_bytes = 0;
+    for (size_t i = 0; i < made_.size(); ++i) {
+      const bool may_be = OpOf(i) == "sub" || OpOf(i) == "mul" || OpOf(i) == "add" || OpOf(i) == "rsub";
+      if (!may_be || made_[i].bytes < std::max(kBroadcastBytes, kTimesLarger * made_[i].largest_before)) continue;
+      size_t end = i + 1;
+      while (end < i + kReducedWithin && FollowsInStep(i, end) && made_[end].bytes == made_[i].bytes) ++end;
+      if (!FollowsInStep(i, end) || !Reduces(OpOf(end)) || kTimesLarger * made_[end].bytes > made_[i].bytes) continue;
+      for (size_t of = i; of <= end; ++of) layers.insert(LayerOf(of));
+      if (largest < made_.size() && made_[largest].bytes >= made_[i].bytes) continue;
+      largest = i;
+      reduced_bytes = made_[end].bytes;
+    }
+    layers.erase(kNone);
+    const double ns = LayersNs(layers);
+    if (!facts_.IsAtLeast(ns, kFormPercent)) return std::nullopt;
+    return OfForm(
+        facts_, ns, made_[largest].scope,
+        absl::StrFormat("Broadcasting in aten::%s makes a tensor of %s, %.0f times as large as any before, and "
+                        "operations behind it reduce it to %s, forward and backward",
+                        OpOf(largest), HumanCell(made_[largest].bytes, "bytes"),
+                        static_cast<double>(made_[largest].bytes) /
+                            static_cast<double>(std::max<int64_t>(made_[largest].largest_before, 1)),
+                        HumanCell(reduced_bytes, "bytes")),
+        OpOf(largest) == "mul"
+            ? "A sum of products needs no such tensor: torch.einsum, matmul."
+            : "Distances of all pairs need no such tensor: torch.cdist(a, b), or a product: |a|^2 + |b|^2 - "
+              "2 a @ b.T.");
+  }
+
+  std::optional<Finding> JoinedAnew() const {
+    struct Joins {
+      double count = 0, grows = 0, is_read = 0, bytes = 0, needed_bytes = 0;
+      OpIndex next_call = kNone;
+      size_t last = 0;
+      int64_t least_bytes = 0;
+      std::set<LayerIndex> layers;
+    };
+    std::map<StackIndex, Joins> by_stack;
+    for (size_t i = 0; i < made_.size(); ++i) {
+      const StackIndex stack = scopes_.look[made_[i].scope].stack;
+      if (stack == kNone || (OpOf(i) != "cat" && OpOf(i) != "concat")) continue;
+      Joins& joins = by_stack[stack];
+      const bool grows = joins.count > 0 && FollowsInStep(joins.last, i) && made_[i].bytes > made_[joins.last].bytes;
+      if (joins.count++ == 0) joins.least_bytes = made_[i].bytes;
+      joins.grows += grows ? 1 : 0;
+      // By operations behind it, whose sizes grow with it.
+      const OpIndex next_call = CallBehind(i);
+      joins.is_read += (next_call != joins.next_call && grows) || IsMadeOf(i) ? 1 : 0;
+      joins.next_call = next_call;
+      joins.bytes += static_cast<double>(made_[i].bytes);
+      joins.needed_bytes +=
+          static_cast<double>(made_[i].bytes) - (grows ? static_cast<double>(made_[joins.last].bytes) : 0);
+      joins.last = i;
+      joins.layers.insert(LayerOf(i));
+    }
+    std::optional<Finding> most;
+    for (auto& [stack, joins] : by_stack) {
+      const double times = joins.count / steps_;
+      if (times < kFewestJoins || joins.grows < kGrowsInPercent / 100 * joins.count) continue;
+      if (joins.is_read > joins.count / 2) continue;
+      joins.layers.erase(kNone);
+      const double ns = LayersNs(joins.layers) * (1 - joins.needed_bytes / joins.bytes);
+      if (!facts_.IsAtLeast(ns, kFormPercent) || (most && most->gain_ns > ns)) continue;
+      most = OfForm(facts_, ns, made_[joins.last].scope,
+                    absl::StrFormat("Tensors are joined %.0f times a %s (aten::%s), each time with all before: from %s "
+                                    "to %s. All but the new part",
+                                    times, facts_.StepNoun(), OpOf(joins.last), HumanCell(joins.least_bytes, "bytes"),
+                                    HumanCell(made_[joins.last].bytes, "bytes")),
+                    "Append the parts to a list and join them once, behind the loop (torch.stack, torch.cat), or write "
+                    "them into one tensor that was made before it.");
+    }
+    return most;
+  }
+
+  std::optional<Finding> LargeWindows() const {
+    struct Pooling {
+      double element_ns = INFINITY;  // the least: others may interrupt
+      size_t first = 0;
+    };
+    std::map<LayerIndex, Pooling> poolings;
+    for (size_t i = 1; i < made_.size(); ++i) {
+      const std::string& op = OpOf(i);
+      if (!absl::StrContains(op, "max_pool") && !absl::StrContains(op, "avg_pool")) continue;
+      if (absl::StrContains(op, "adaptive") || absl::StrContains(op, "backward") || !FollowsInStep(i - 1, i)) continue;
+      // With the indices of the largest, which take twice the bytes.
+      const bool is_as_large =
+          made_[i].bytes >= std::max(kPooledBytes, made_[i - 1].bytes) && made_[i].bytes <= 2 * made_[i - 1].bytes;
+      if (!is_as_large || LayerOf(i) == kNone) continue;
+      Pooling& pooling = poolings.try_emplace(LayerOf(i), Pooling{.first = i}).first->second;
+      pooling.element_ns = std::min(pooling.element_ns, NsOf(i) * kElementBytes / static_cast<double>(made_[i].bytes));
+    }
+    std::erase_if(poolings, [](const auto& of) { return of.second.element_ns < kWindowNs; });
+    std::set<LayerIndex> layers;
+    for (const auto& [layer, pooling] : poolings) layers.insert(layer);
+    const double ns = LayersNs(layers);
+    if (!facts_.IsAtLeast(ns, kFormPercent)) return std::nullopt;
+    const Pooling& longest = absl::c_max_element(poolings, [](const auto& a, const auto& b) {
+                               return a.second.element_ns < b.second.element_ns;
+                             })->second;
+    return OfForm(
+        facts_, ns, made_[longest.first].scope,
+        absl::StrFormat("Large windows of poolings overlap (aten::%s, results as large as what they read): an "
+                        "element takes up to %s",
+                        OpOf(longest.first), HumanTime(longest.element_ns)),
+        "Maxima and means of a window of k x k are those of k x 1 and of 1 x k one behind the other; a "
+        "maximum of 9 x 9 is two of 5 x 5 (SPPF in place of SPP).");
+  }
+
+  const StepFacts& facts_;
+  const ScopeColumns& scopes_;
+  const std::vector<ScopeName> names_;
+  const std::vector<MadeTensor> made_;
+  double steps_ = 1;
+};
+
+}  // namespace
+
+std::vector<Finding> FormsOfTensors(const StepFacts& facts) { return TensorForms(facts).Find(); }
+
+}  // namespace dlhook::analyzer::findings
