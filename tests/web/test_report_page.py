@@ -269,6 +269,21 @@ class ReportPage(unittest.TestCase):
         self.assertTrue([value for value in values if 13e6 < value < 15e6], values)
         self.assertEqual(self.browser.errors, [])
 
+    def test_steps_of_ranks(self):
+        """A chart is of one rank; of more steps than it has room for, of neighbours together."""
+        for rank, steps in enumerate((30, 900)):
+            run = traces.network(self.folder, "ranks", 2, steps, rank=rank)
+        self.open(run)
+        self.browser.go("#steps")
+        self.browser.wait_for("document.querySelectorAll('.view .step').length > 0")
+        self.assertEqual(self.shown("select[aria-label=Process] option"), ["rank 0, process 4711", "rank 1, process 4712"])
+        self.assertEqual(len(self.shown(".step")), 30)
+        self.browser.evaluate("(() => { const one = document.querySelector('select[aria-label=Process]'); one.value = 4712;"
+                              "one.dispatchEvent(new Event('change')); })()")
+        self.browser.wait_for("document.querySelector('.view p.quiet').innerText.startsWith('900')")
+        self.assertIn("the middle half of neighbours", self.shown(".legend li"))
+        self.assertEqual(self.browser.errors, [])
+
     def test_saved(self):
         """A table as CSV and a view as a picture."""
         run = traces.recorded(self.folder, "resnet18")
