@@ -1,5 +1,5 @@
 #!/bin/sh
-# Looks at the sources without building them: shell scripts (shellcheck), Python (ruff: ruff.toml), C and C++ (clang-format
+# Looks at the sources without building them: shell scripts (shellcheck), Python (ruff: ruff.toml; mypy: mypy.ini), C and C++ (clang-format
 # of Debian 12, version 14: .clang-format).
 #
 #   scripts/lint.sh         says what is wrong; exit code 1
@@ -17,7 +17,8 @@ case ${1:-} in
 esac
 cd "$root"
 
-ruff=${DLHOOK_LINT_VENV:-$root/build/venv-lint}/bin/ruff
+bin=${DLHOOK_LINT_VENV:-$root/build/venv-lint}/bin
+ruff=$bin/ruff
 for tool in shellcheck clang-format "$ruff"; do
   command -v "$tool" >/dev/null || die "no $tool: run scripts/setup.sh --test"
 done
@@ -49,6 +50,12 @@ if $fix; then
 else
   lint ruff "$ruff" check --quiet
   lint clang-format cpp_format --dry-run -Werror
+fi
+
+if [ -x "$bin/mypy" ]; then
+  lint mypy "$bin/mypy" --no-error-summary
+else
+  echo "SKIPPED: mypy: not in $bin: run scripts/setup.sh --test"
 fi
 
 [ -z "$failed" ] || die "failed:$failed"

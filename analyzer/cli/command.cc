@@ -72,8 +72,8 @@ absl::Status CheckOperands(const Command& command, const Args& args) {
                                        operands.empty() ? "nothing"
                                                         : absl::StrCat("only '", absl::StrJoin(operands, " "), "'")));
   if (operands.size() > command.max_operands) {
-    return Error(command, absl::StrCat("expected only ", command.operands, ", found '", operands[command.max_operands],
-                                       "' too"));
+    return Error(command, absl::StrCat("expected ", command.max_operands == 0 ? "nothing" : "only ", command.operands,
+                                       ", found '", operands[command.max_operands], "' too"));
   }
   return absl::OkStatus();
 }
@@ -126,7 +126,7 @@ const Command* FindCommand(absl::string_view name) {
 
 int UnknownCommand(absl::string_view name) {
   std::vector<std::string> known = NamesOf(Commands());
-  known.emplace_back("help");
+  known.insert(known.end(), {"help", kVariablesTopic});
   PrintError(UnknownName("command", name, known).message());
   return kExitBadInput;
 }

@@ -32,7 +32,8 @@ constexpr Multiprocessor kMultiprocessors[] = {
     {94, 128, 128, 512, 1024, 2048}    // MI300X
 };
 
-// For traces that don't tell it: of the vendors' data sheets, the clock at which a GPU has the rates that are stated there.
+// Of the vendors' data sheets, the clock at which a GPU has the rates that are stated there: for traces that don't tell it, and for
+// tensor cores, whose rates are stated at less than the clock that the others reach (H100: 989 TFLOP/s at 1830 of 1980 MHz).
 struct SpecifiedClock {
   uint32_t compute_capability;  // an RTX A1000 is no A100
   absl::string_view name;
@@ -41,12 +42,12 @@ struct SpecifiedClock {
 constexpr SpecifiedClock kClocks[] = {{70, "V100-SXM2", 1530e3},      {75, "Tesla T4", 1590e3}, {80, "A100", 1410e3},
                                       {90, "H100 80GB HBM3", 1830e3}, {90, "H200", 1830e3},     {94, "MI300X", 2100e3}};
 
-double ClockOf(const GpuDevice& device) {
-  if (device.clock_khz != 0) return device.clock_khz;
+double ClockOf(const GpuDevice& device, bool on_tensor_cores) {
   const auto* const found = absl::c_find_if(kClocks, [&](const SpecifiedClock& one) {
     return one.compute_capability == device.compute_capability && absl::StrContains(device.name, one.name);
   });
-  return found == std::end(kClocks) ? 0 : found->khz;
+  if (found == std::end(kClocks) || (device.clock_khz != 0 && !on_tensor_cores)) return device.clock_khz;
+  return device.clock_khz == 0 ? found->khz : std::min<double>(device.clock_khz, found->khz);
 }
 
 // That OpenMP was told to use; all that the process may run on where it was told nothing.
@@ -105,7 +106,8 @@ std::optional<double> StatedCoreRate(const ProcessInfo& process, absl::string_vi
 std::optional<double> StatedGpuRate(const GpuDevice& device, absl::string_view type) {
   const auto* const found = absl::c_find_if(
       kMultiprocessors, [&](const Multiprocessor& one) { return one.compute_capability == device.compute_capability; });
-  if (found == std::end(kMultiprocessors) || device.multiprocessors == 0 || ClockOf(device) == 0) return std::nullopt;
+  const double khz = ClockOf(device, type != "f32" && type != "f64");
+  if (found == std::end(kMultiprocessors) || device.multiprocessors == 0 || khz == 0) return std::nullopt;
   const double in_a_cycle = type == "f32"                     ? found->f32
                             : type == "f64"                   ? found->f64
                             : type == "tf32"                  ? found->tf32
@@ -113,7 +115,7 @@ std::optional<double> StatedGpuRate(const GpuDevice& device, absl::string_view t
                             : type == "int8"                  ? found->int8
                                                               : 0;
   if (in_a_cycle == 0 || (type == "bf16" && device.compute_capability < 80)) return std::nullopt;
-  return 2 * in_a_cycle * device.multiprocessors * ClockOf(device) / 1e6;
+  return 2 * in_a_cycle * device.multiprocessors * khz / 1e6;
 }
 
 const char* BoundKindName(BoundKind kind) {

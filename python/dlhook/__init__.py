@@ -37,7 +37,7 @@ def __getattr__(name: str) -> str:
     raise AttributeError(f"module 'dlhook' has no attribute {name!r}")
 
 
-def load_ipython_extension(shell) -> None:
+def load_ipython_extension(shell: object) -> None:
     """``%load_ext dlhook``: the cell magic ``%%dlhook``."""
     from dlhook import _notebook
 

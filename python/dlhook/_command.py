@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import warnings
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence
 
 
 class Error(RuntimeError):
@@ -23,7 +23,7 @@ class ProgramFailed(Error):
     """The recorded program did not end with 0. `run`: what was recorded of it, None if nothing; `exit_code`: its own, negative: the
     signal that ended it."""
 
-    def __init__(self, message: str, exit_code: int, run) -> None:
+    def __init__(self, message: str, exit_code: int, run: Any) -> None:
         super().__init__(message, exit_code)
         self.run = run
 

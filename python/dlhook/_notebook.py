@@ -12,7 +12,8 @@ from typing import Any
 def run_cell(line: str, cell: str) -> Any:
     """`%%dlhook [RUN] [NAME=VALUE]...`: runs the cell's text as a script in a child process under dlhook, prints what it prints and shows
     the report. RUN: the folder of the run; NAME=VALUE: variables, such as DLHOOK_STACKS=all. `%%dlhook --help` runs nothing."""
-    from dlhook._run import ProgramFailed, profile
+    from dlhook._command import ProgramFailed
+    from dlhook._run import profile
 
     words = line.split()
     flags = [word for word in words if word.startswith("-")]

@@ -7,13 +7,14 @@ the mark demands:
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
-import xml.etree.ElementTree
-from typing import Any, Iterator, Sequence, Union
+import warnings
+from typing import Any, Iterator, NamedTuple, Optional, Sequence, Union
 
 import pytest
 
@@ -34,7 +35,7 @@ MARK = ("dlhook(max_step_ms=None, no_findings=(), baseline=None, fail_above=3): 
 def pytest_addoption(parser: Any) -> None:
     group = parser.getgroup("dlhook")
     group.addoption(UPDATE, action="store_true", help="keep the runs of tests with the mark dlhook as their baselines")
-    group.addoption(INSIDE, action="store_true", help="(in the child process that is recorded)")
+    group.addoption(INSIDE, metavar="FILE", help="(in the child process that is recorded: where it says how its tests ended)")
 
 
 def pytest_configure(config: Any) -> None:
@@ -61,9 +62,20 @@ def pytest_collection_modifyitems(config: Any, items: Sequence[Any]) -> None:
             item.runtest = lambda item=item, mark=mark: _run_outside(item, **mark.kwargs)
 
 
+class Result(NamedTuple):
+    """How a test ended in the child, in the process `pid`; `run`: what was recorded of it."""
+
+    pid: int
+    failed: Optional[str]
+    skipped: Optional[str]
+    run: Optional[_run.Run] = None
+
+
+_results: dict[str, Result] = {}  # of a file's tests, by their ids
+
+
 def _run_outside(item: Any, **demands: Any) -> None:
-    folder = pathlib.Path(item.config._tmp_path_factory.mktemp("dlhook"))
-    run = _recorded(item, folder)
+    run = _recorded(item)
     try:
         step = run.step
         item.user_properties += [("dlhook_steps", step.used), ("dlhook_median_ms", step.median_ms), ("dlhook_mean_ms", step.mean_ms),
@@ -73,30 +85,106 @@ def _run_outside(item: Any, **demands: Any) -> None:
     try:
         failures = list(_failures(run, item.config, **demands))
     except _command.Error as error:
-        failures = [str(error)]
+        failures = [str(error) if _run.holds_a_run(run.path) else "the test made no call that dlhook sees"]
     if failures:
         pytest.fail("\n".join([*failures, f"run: {run.path}"]), pytrace=False)
 
 
-def _recorded(item: Any, folder: pathlib.Path) -> _run.Run:
-    """The run of the test in a child process; fails or is skipped as the test there."""
-    config = item.config
-    results, output = folder / "results.xml", folder / "output.txt"
-    words = [sys.executable, "-m", "pytest", f"{item.path}::{item.nodeid.split('::', 1)[1]}", INSIDE, "-p", __name__, "-o", "addopts=",
-             f"--rootdir={config.rootpath}", "-p", "no:cacheprovider", f"--junitxml={results}"]
+def _recorded(item: Any) -> _run.Run:
+    """The run of the test in a child process, which runs its file's other marked tests, too; fails or is skipped as the test there."""
+    if item.nodeid not in _results:
+        _record([item, *(one for one in item.session.items if one.path == item.path and one.get_closest_marker("dlhook")
+                         and one.nodeid not in _results and one is not item and "PYTEST_XDIST_WORKER" not in os.environ)])
+    result = _results[item.nodeid]
+    if result.failed is not None:
+        pytest.fail(result.failed, pytrace=False)
+    if result.skipped is not None:
+        pytest.skip(result.skipped)
+    assert result.run is not None
+    return result.run
+
+
+def _record(items: Sequence[Any]) -> None:
+    """Results of these tests of a file; of the first at least."""
+    first, config = items[0], items[0].config
+    folder = pathlib.Path(config._tmp_path_factory.mktemp("dlhook"))
+    results, output = folder / "results", folder / "output.txt"
+    words = [sys.executable, "-m", "pytest", *(f"{item.path}::{item.nodeid.split('::', 1)[1]}" for item in items), f"{INSIDE}={results}",
+             "-p", __name__, "-o", "addopts=", f"--rootdir={config.rootpath}", "-p", "no:cacheprovider"]
     if config.inipath:
         words += ["-c", str(config.inipath)]
     with open(output, "wb") as file:
         run = _run.profile(words, folder / "run", check=False, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                            cwd=config.invocation_params.dir)
-    text = output.read_text("utf-8", "replace")
-    cases = list(xml.etree.ElementTree.parse(results).iter("testcase")) if results.exists() else []
-    if len(cases) != 1 or any(case.find(kind) is not None for case in cases for kind in ("failure", "error")):
-        pytest.fail(text, pytrace=False)
-    skipped = cases[0].find("skipped")
-    if skipped is not None:
-        pytest.skip(skipped.get("message", ""))
-    return run
+    lines = results.read_text("utf-8").splitlines() if results.exists() else []
+    found = {name: Result(*result) for name, *result in map(json.loads, lines)}
+    _results[first.nodeid] = Result(0, output.read_text("utf-8", "replace"), None)
+    _results.update(_with_runs(run, folder, found) if len(found) > 1 else {name: one._replace(run=run) for name, one in found.items()})
+
+
+def _with_runs(run: _run.Run, folder: pathlib.Path, found: dict[str, Result]) -> dict[str, Result]:
+    """Each test's traces, those of processes that it started among them, as a run of their own."""
+    runs = {result.pid: folder / f"run-{result.pid}" for result in found.values()}
+    for path in runs.values():
+        path.mkdir()
+    try:
+        processes = {process["pid"]: process for process in run.facts["processes"]}
+    except _command.Error:
+        processes = {}  # nothing was recorded
+    for pid, process in processes.items():
+        while pid not in runs and pid in processes:
+            pid = processes[pid]["parent_pid"]
+        if pid in runs:
+            os.rename(os.path.join(run.path, process["file"]), runs[pid] / process["file"])
+    return {name: result._replace(run=_run.Run(runs[result.pid])) for name, result in found.items()}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: Any) -> Optional[bool]:
+    """In the child, which has imported what the file needs: runs each test in a fork, so that it has a trace of its own; where other
+    threads forbid to fork, only the first test, and the next one has a child of its own."""
+    results = item.config.getoption(INSIDE)
+    if results is None:
+        return None
+    if len(item.session.items) == 1 or not _is_alone():
+        if item is item.session.items[0]:
+            _run_inside(item, results)
+        return True
+    pid = os.fork()
+    if pid == 0:
+        _run_inside(item, results)
+        os._exit(0)
+    status = os.waitpid(pid, 0)[1]
+    if status != 0:
+        said = item.config.pluginmanager.getplugin("capturemanager").read_global_capture()
+        _say(results, item, pid, f"ended with {os.waitstatus_to_exitcode(status)}\n{said.out}{said.err}", None)
+    return True
+
+
+def _is_alone() -> bool:
+    """Whether this process has one thread, after those that step aside for a fork (OpenBLAS's) did so."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that there are threads
+        pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return len(os.listdir("/proc/self/task")) == 1
+
+
+def _run_inside(item: Any, results: str) -> None:
+    from _pytest.runner import runtestprotocol
+
+    reports = runtestprotocol(item, log=False, nextitem=None)
+    failed = [report for report in reports if report.failed]
+    skipped = [str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr) for report in reports if report.skipped]
+    text = "\n".join([*(report.longreprtext for report in failed), *(f"{name}\n{said}" for name, said in reports[-1].sections)])
+    _say(results, item, os.getpid(), text if failed else None, skipped[0].removeprefix("Skipped: ") if skipped else None)
+
+
+def _say(results: str, item: Any, *result: Any) -> None:
+    with open(results, "a", encoding="utf-8") as file:
+        file.write(json.dumps([item.nodeid, *result]) + "\n")
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -73,11 +73,12 @@ class Run:
     def _words(self) -> list[str]:
         return ["report", *map(_command.path_of, self._paths)]
 
-    def _report(self, **options: object) -> dict:
-        return json.loads(_command.start([*self._words(), *_command.flags(format="json", **options)])[1])
+    def _report(self, **options: object) -> dict[str, Any]:
+        report: dict[str, Any] = json.loads(_command.start([*self._words(), *_command.flags(format="json", **options)])[1])
+        return report
 
     @property
-    def report(self) -> dict:
+    def report(self) -> dict[str, Any]:
         """The report for programs, at most 8 KB: `dlhook report RUN --format json`, described in docs/schema.md.
 
         >>> run.report["schema"], run.report["version"]
@@ -153,13 +154,13 @@ class Run:
         return [table["name"] for table in self._report(table="all")["tables"] if table["rows"]]
 
     @property
-    def facts(self) -> dict:
+    def facts(self) -> dict[str, Any]:
         """Processes, losses, capabilities and anomalies of the run: `run` in the command's json.
 
         >>> run.facts["processes"][0]["end"]
         'exited'
         """
-        return self._report(table="summary")["run"]
+        return dict(self._report(table="summary")["run"])
 
     @property
     def answer(self) -> str:
@@ -272,18 +273,18 @@ def profile(program: Sequence[str], output: Optional[PathLike] = None, *, variab
     done = subprocess.run([_command.command_path(), "run", f"--output={path}", "--", *words], env=env, check=False, **popen)
     run = Run(path)
     if check and done.returncode != 0:
-        raise ProgramFailed(f"{' '.join(words)}: ended with {done.returncode}", done.returncode, run if _holds_a_run(path) else None)
+        raise ProgramFailed(f"{' '.join(words)}: ended with {done.returncode}", done.returncode, run if holds_a_run(path) else None)
     return run
 
 
-def _holds_a_run(path: str) -> bool:
+def holds_a_run(path: str) -> bool:
     return os.path.isdir(path) and any(name.endswith(".dlh") for name in os.listdir(path))
 
 
 def _free(path: str) -> str:
     """`path`, or path-2, path-3 ... if it holds a run already, as the command names them."""
     names = itertools.chain([path], (f"{path}-{number}" for number in itertools.count(2)))
-    return next(name for name in names if not _holds_a_run(name))
+    return next(name for name in names if not holds_a_run(name))
 
 
 def _new_folder(program: str) -> str:

@@ -30,17 +30,17 @@ def _import(name: str, wanted: str) -> Any:
 class Table:
     """A table: `name`, `title`, `columns` (Column), `rows` (tuples of str, int, float or None where it is not known) and `notes`."""
 
-    def __init__(self, json: dict) -> None:
+    def __init__(self, json: dict[str, Any]) -> None:
         self.name: str = json["name"]
         self.title: str = json["title"]
         self.columns = [Column(*(column[field] for field in Column._fields)) for column in json["columns"]]
-        self.rows: list[tuple] = [tuple(row) for row in json["rows"]]
+        self.rows: list[tuple[Any, ...]] = [tuple(row) for row in json["rows"]]
         self.notes: list[str] = json["notes"]
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __iter__(self) -> Iterator[dict]:
+    def __iter__(self) -> Iterator[dict[str, Any]]:
         """The rows as dictionaries."""
         names = [column.name for column in self.columns]
         return (dict(zip(names, row)) for row in self.rows)
@@ -48,7 +48,7 @@ class Table:
     def __repr__(self) -> str:
         return f"<dlhook table {self.name}: {len(self.rows)} rows of {', '.join(column.name for column in self.columns)}>"
 
-    def column(self, name: str) -> list:
+    def column(self, name: str) -> list[Any]:
         """The cells of a column."""
         index = [column.name for column in self.columns].index(name)
         return [row[index] for row in self.rows]

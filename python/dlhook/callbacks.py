@@ -49,7 +49,7 @@ def lightning() -> Any:
     try:
         from lightning.pytorch import Callback
     except ImportError:
-        from pytorch_lightning import Callback  # type: ignore
+        from pytorch_lightning import Callback
     ranges = _Ranges()
 
     class Ranges(Callback):  # type: ignore
@@ -93,7 +93,7 @@ def transformers() -> Any:
 def keras() -> Any:
     """A callback for `fit` of Keras 3 on PyTorch. A step is a batch; its number is that in the epoch, from 0, as Keras has it. A
     ValueError on other backends, whose annotations exist only while their own profiler runs."""
-    from keras import backend, callbacks  # type: ignore
+    from keras import backend, callbacks
 
     if backend.backend() != "torch":
         raise ValueError(f"callbacks.keras() needs Keras on PyTorch; this is Keras on {backend.backend()}, where ranges are not recorded")

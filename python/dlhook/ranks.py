@@ -69,7 +69,7 @@ class DuckDB:
     def view(self, name: str, text: str, keep: bool = False) -> None:
         self.connection.execute(f"CREATE OR REPLACE TEMP {'TABLE' if keep else 'VIEW'} {name} AS {text}")
 
-    def rows(self, text: str) -> tuple[list[str], list[tuple]]:
+    def rows(self, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         found = self.connection.execute(text)
         return [column[0] for column in found.description], found.fetchall()
 
@@ -94,13 +94,13 @@ class Spark:
         files = [self.exactly(file) for file in files]
         frame = self.session.read.option("mergeSchema", True).parquet(*files).selectExpr("*", "_metadata.file_path AS of_file")
         frame.createOrReplaceTempView(name)
-        return frame.columns
+        return list(frame.columns)
 
     def view(self, name: str, text: str, keep: bool = False) -> None:
         frame = self.session.sql(text)
         (frame.localCheckpoint() if keep else frame).createOrReplaceTempView(name)  # without its plan: plans of plans do not end
 
-    def rows(self, text: str) -> tuple[list[str], list[tuple]]:
+    def rows(self, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         frame = self.session.sql(text)
         return frame.columns, [tuple(row) for row in frame.collect()]
 
@@ -134,7 +134,8 @@ def _readable(engine: Any, name: str, files: list[str], whole: bool, damaged: li
 
 def open_exports(engine: Any, paths: list[str], whole: bool = False) -> list[Problem]:
     """Makes views raw_… of all exports below the paths. What is missing or damaged (whole: also in the middle) is left out, and said."""
-    problems, held, without = [], {}, set(paths)
+    problems: list[Problem] = []
+    held, without = {}, set(paths)
     patterns = {path: (engine.exactly(path) if os.path.exists(path) else path).rstrip("/") for path in paths}
     for name, columns in COLUMNS.items():
         ends = f"{name}/*/*.parquet" if name in DIVIDED else f"{name}.parquet"
@@ -170,21 +171,21 @@ def list_of(numbers: Iterable[int]) -> str:
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
 
 
-def _grouped(rows: list[dict], *columns: str) -> list[tuple[list[dict], str]]:
+def _grouped(rows: list[dict[str, Any]], *columns: str) -> list[tuple[list[dict[str, Any]], str]]:
     """The rows that are equal in these columns, and their ranks."""
-    groups: dict[tuple, list[dict]] = {}
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(tuple(row[column] for column in columns), []).append(row)
     return [(of, f"Rank{'s' * (len({row['rank'] for row in of}) > 1)} {list_of([row['rank'] for row in of])}") for of in groups.values()]
 
 
-def _span(rows: list[dict], column: str, shown: Callable[[Any], str] = str) -> str:
+def _span(rows: list[dict[str, Any]], column: str, shown: Callable[[Any], str] = str) -> str:
     """The column's least and most, or the one value."""
     known = sorted(row[column] for row in rows if row[column] is not None)
     return " to ".join(dict.fromkeys(map(shown, known[:1] + known[-1:])))
 
 
-def find_problems(processes: list[dict], clocks: list[dict]) -> list[Problem]:
+def find_problems(processes: list[dict[str, Any]], clocks: list[dict[str, Any]]) -> list[Problem]:
     """What is missing or mixed among the ranks' processes."""
     members = [process for process in processes if process["role"] == "rank"]
     present = {process["rank"] for process in members}
@@ -231,7 +232,7 @@ def find_problems(processes: list[dict], clocks: list[dict]) -> list[Problem]:
     return problems
 
 
-def _when(row: dict, last_step: int) -> str:
+def _when(row: dict[str, Any], last_step: int) -> str:
     if row["since_step"] is None:
         return "at times"
     restarted = f" after restart {row['attempt']}" if row["attempt"] else ""
@@ -240,7 +241,7 @@ def _when(row: dict, last_step: int) -> str:
     return (f"since step {row['since_step']}" if row["since_step"] else "in all steps") + restarted
 
 
-def find_sentences(rows: dict[str, list[dict]], last_step: int) -> list[str]:
+def find_sentences(rows: dict[str, list[dict[str, Any]]], last_step: int) -> list[str]:
     """The findings, the largest loss first."""
     said = []
     for row in rows["stragglers"]:
@@ -258,7 +259,7 @@ def find_sentences(rows: dict[str, list[dict]], last_step: int) -> list[str]:
     for of, ranks in _grouped(rows["slow_links"], "kind", "members"):
         said.append(f"{ranks}: {of[0]['kind']} of {_span(of, 'bytes')} bytes among {of[0]['members']} ranks moves {_span(of, 'bus_gbs')} "
                     f"GB/s, {_span(of, 'usual_percent', '{:.0f}'.format)} % of the others'.")
-    same: dict[tuple, list[list[dict]]] = {}  # in several places
+    same: dict[tuple[Any, ...], list[list[dict[str, Any]]]] = {}  # in several places
     for of, ranks in _grouped(rows["differences"], "what", "value", "usual", "kind", "layer", "direction", "op"):
         same.setdefault((ranks, of[0]["what"], of[0]["value"], of[0]["usual"]), []).append(of)
     for (ranks, *_), places in same.items():
@@ -272,7 +273,7 @@ def find_sentences(rows: dict[str, list[dict]], last_step: int) -> list[str]:
     return said
 
 
-def find_unknown(counts: dict) -> list[str]:
+def find_unknown(counts: dict[str, Any]) -> list[str]:
     """What can't be told of these exports, and why."""
     if counts["ranks"] < 2:
         return ["anything across ranks, because these exports hold " + ("one rank" if counts["ranks"] else "no process with a rank")]
@@ -296,7 +297,7 @@ class Answer(NamedTuple):
     tables: list[Table]
 
 
-def compare(paths: Union[str, os.PathLike, Iterable[Union[str, os.PathLike]]], engine: str = "duckdb") -> Answer:
+def compare(paths: Union[str, os.PathLike[str], Iterable[Union[str, os.PathLike[str]]]], engine: str = "duckdb") -> Answer:
     """Compares the ranks of the exports below these paths."""
     if engine not in ENGINES:
         raise ValueError(f"no engine {engine!r}: {' or '.join(ENGINES)}")
@@ -314,7 +315,8 @@ def _answer(with_engine: Any, paths: list[str], whole: bool) -> Answer:
     tables: dict[str, Table] = {}
     for kind, name, title, text in questions:
         if kind == "result":
-            tables[name] = _table(name, title, *with_engine.rows(text), explanations)
+            columns, cells = with_engine.rows(text)
+            tables[name] = _table(name, title, columns, cells, explanations)
         else:
             with_engine.view(name, text, keep=kind == "table")
     rows = {name: list(table) for name, table in tables.items()}
@@ -328,7 +330,7 @@ def _answer(with_engine: Any, paths: list[str], whole: bool) -> Answer:
     return Answer(find_sentences(rows, rows["counts"][0]["last_step"]), not_known, [table, *tables.values()])
 
 
-def _table(name: str, title: str, columns: list[str], rows: list[tuple], explanations: dict[str, str]) -> Table:
+def _table(name: str, title: str, columns: list[str], rows: list[tuple[Any, ...]], explanations: dict[str, str]) -> Table:
     rows = [tuple(round(cell) if name.endswith("_ns") and cell is not None else cell for name, cell in zip(columns, row)) for row in rows]
     described = []
     for i, column in enumerate(columns):

@@ -40,6 +40,7 @@ call(1000)
 # A hundred steps of two calls. Each test has its own reason to pass or fail.
 PERFORMANCE = """
 import ctypes, os, pytest
+open("imported", "a").write(".")
 blas = ctypes.CDLL(os.environ["BLAS"])
 def train(steps=100):
     for _ in range(steps):
@@ -64,6 +65,10 @@ def test_idle():
 @pytest.mark.dlhook()
 def test_wrong():
     assert "this" == "that"
+@pytest.mark.dlhook()
+def test_crashes():
+    print("before it")
+    ctypes.string_at(0)
 @pytest.mark.dlhook()
 def test_skipped():
     pytest.skip("not here")
@@ -280,18 +285,33 @@ class Package(e2e.Case):
             return e2e.run([python, "-B", "-m", "pytest", "-q", "-p", "dlhook._pytest_plugin", "-p", "no:cacheprovider", *words],
                            env=self.environment_of_package(BLAS=e2e.library("tiny_blas")), cwd=self.folder)
 
+        def imports():
+            path = os.path.join(self.folder, "imported")
+            size = os.path.getsize(path)
+            os.remove(path)
+            return size
+
         said = pytest("-rs").out.decode()
-        self.assertIn("5 failed, 1 skipped", said)
+        self.assertIn("6 failed, 1 skipped", said)
+        self.assertEqual(imports(), 2)  # here, and for all tests together in the child
         # Of tests that passed, too.
         table = said.partition(" dlhook: steady steps ")[2].splitlines()
         self.assertEqual([line.split()[0] for line in table[1:4]], ["test", "test_it.py::test_passes", "test_it.py::test_slow"])
         self.assertTrue(all(float(line.split()[2]) > 0 for line in table[2:4]), table)
+        self.assertTrue(all(90 < int(line.split()[1]) <= 100 for line in table[2:4]), table)  # of each test alone
+        self.assertRegex(said, r"_ test_crashes _+\nended with -11\nbefore it\n")
         self.assertNotIn("Traceback", said)
         for words in ("no baseline", "the median step takes", "made no call that dlhook sees", "assert 'this' == 'that'", "not here",
                       "no_findings: Could not judge: input-wait"):
             self.assertIn(words, said)
         self.assertIn(b"1 passed", pytest("--dlhook-update-baselines", "test_it.py::test_passes").out)
         self.assertIn(b"1 passed", pytest("test_it.py::test_passes").out)
+        # With a thread that no fork would have, each test has a child of its own.
+        with open(os.path.join(self.folder, "test_threads.py"), "w", encoding="utf-8") as file:
+            file.write("import threading\nfrom test_it import *\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n")
+        imports()
+        self.assertIn(b"2 failed", pytest("test_threads.py", "-k", "slow or idle").out)
+        self.assertEqual(imports(), 3)
         with open(os.path.join(self.folder, "test_it.py"), "a", encoding="utf-8") as file:
             file.write("@pytest.mark.dlhook(max_steps_ms=1)\ndef test_misspelt():\n    pass\n"
                        "@pytest.mark.dlhook(no_findings=['float64', 'floats64'])\ndef test_unknown_rule():\n    pass\n")

@@ -73,7 +73,7 @@ def calls(ops, slow=0, duration=10_000):
             f"parent_distance: {[0] * count} }} }}")
 
 
-def network(folder, name, layers, steps, slow=0):
+def network(folder, name, layers, steps, slow=0, rank=None):
     """A chain of that many convolutions, each of another size, forward and backward; the `slow`th forward one takes longer."""
     forward = [convolution(layer + 1, layer + 1, "forward_training") for layer in range(layers)]
     backward = [convolution(layers + layer + 1, layer + 1, "backward_weights") for layer in range(layers)]
@@ -81,7 +81,12 @@ def network(folder, name, layers, steps, slow=0):
     end = 1_000_000 + (20_000 * len(one) + 40_000) * steps + 1_000_000
     ops = forward + backward
     interned = "".join("packet { interned { " + "\n".join(ops[i:i + 1000]) + " } }\n" for i in range(0, len(ops), 1000))
-    return write(folder, name, PLAIN + interned + calls(one * steps, slow) + footer(end))
+    header, file = PLAIN, "1.dlh"
+    if rank is not None:
+        header = PLAIN.replace("pid: 4711", f"pid: {4711 + rank}").replace(
+            "process {", f'rank_variable {{ name: "RANK" value: "{rank}" }} process {{')
+        file = f"{rank}.dlh"
+    return write(folder, name, header + interned + calls(one * steps, slow) + footer(end), file=file)
 
 
 def one_call(folder):

@@ -70,7 +70,7 @@ export function frame({
     inside.append(group);
   }
   if (xLabel) inside.append(h("text", {x: inner.width, y: inner.height + 34, "text-anchor": "end"}, xLabel));
-  if (yLabel) inside.append(h("text", {x: 4 - left, y: -2, "text-anchor": "start"}, yLabel));
+  if (yLabel) inside.append(h("text", {x: 4 - left, y: 10 - top, "text-anchor": "start"}, yLabel));
   svg.append(inside);
   return {svg, inside, ...inner};
 }

@@ -16,7 +16,7 @@ const FIRST = {
   layout: ["from", "to", "written_by", "read_by", "total_time", "gpu_time", "calls", "dims"],
   algorithms: ["kind", "direction", "problem", "gpu_time", "total_time", "gpu_rate", "calls", "chosen"],
   layers: ["layer", "gpu_time", "time"],
-  ops: ["function", "op", "total_time", "gpu_time", "calls"],
+  ops: ["kind", "direction", "problem", "gpu_time", "total_time", "calls"],
 };
 
 const label = (name) => name.replace(/_/g, " ");
@@ -45,9 +45,16 @@ export function tableView(table, options = {}) {
   const key = (what) => `${what}.${table.name}`,
     order = get(key("sort")) || "",
     sorted = table.index.get(order.replace(/^-/, ""));
+  // The column by which the table comes sorted.
+  const own = table.columns.findIndex(
+    ({type}, i) =>
+      type !== "text" &&
+      table.rows.every((row, at) => at === 0 || row[i] <= table.rows[at - 1][i]) &&
+      table.rows[0]?.[i] > table.rows[table.rows.length - 1][i],
+  );
   const state = {
-    sort: sorted ?? null,
-    down: order[0] === "-",
+    sort: sorted ?? (own < 0 ? null : own),
+    down: order === "" || order[0] === "-",
     query: get(key("find")) || "",
     shown: STEP,
     wide: get(key("all")) !== null || table.columns[sorted]?.detail,

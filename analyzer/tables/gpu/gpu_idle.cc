@@ -299,7 +299,7 @@ std::string GapNote(const TraceModel& model, const Gap& gap, const std::string& 
   const std::string name = next_work.NameOf(gap.next), layer = next_work.LayerOf(gap.next),
                     line = next_work.LineOf(gap.next);
   if (!name.empty()) absl::StrAppend(&note, "; then ", name);
-  if (!layer.empty()) absl::StrAppend(&note, " for ", layer);
+  if (!layer.empty()) absl::StrAppend(&note, " for layer ", layer);
   if (!line.empty()) absl::StrAppend(&note, ", ", line);
   return note + ".";
 }

@@ -195,6 +195,13 @@ TEST(StatedPeaks, OfGpusAreAsPublished) {
   EXPECT_NEAR(teraflops(90, 132, 1980, "f32"), 67, 0.1);  // H100 SXM5
   EXPECT_NEAR(teraflops(90, 132, 1830, "f16"), 989.5, 1);
   EXPECT_EQ(teraflops(12, 100, 1000, "f32"), 0);
+  GpuDevice h200;  // its clock reaches more than its tensor cores are specified at
+  h200.name = "NVIDIA H200";
+  h200.compute_capability = 90;
+  h200.multiprocessors = 132;
+  h200.clock_khz = 1980000;
+  EXPECT_NEAR(StatedGpuRate(h200, "bf16").value_or(0) / 1000, 989.5, 1);
+  EXPECT_NEAR(StatedGpuRate(h200, "f32").value_or(0) / 1000, 67, 0.1);
   GpuDevice imported;  // no clock: as specified
   imported.name = "NVIDIA A100-SXM4-80GB";
   imported.compute_capability = 80;

@@ -21,11 +21,17 @@ from dlhook import _command
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "golden")
 
 
-def check_schema(run):
-    """docs/report.schema.json, which allows no other key, is what real traces give; docs/schema.md says what must add up."""
-    with open(os.path.join(GOLDEN, "..", "..", "docs", "report.schema.json"), encoding="utf-8") as file:
+def validator_of(name):
+    """By docs/NAME.schema.json, which allows no other key."""
+    with open(os.path.join(GOLDEN, "..", "..", "docs", f"{name}.schema.json"), encoding="utf-8") as file:
         validator = jsonschema.Draft202012Validator(json.load(file))
     validator.check_schema(validator.schema)
+    return validator
+
+
+def check_schema(run):
+    """The schemas are what real traces give; docs/schema.md says what must add up."""
+    validator = validator_of("report")
     paths = [run.path]
     for name in glob.glob(os.path.join(GOLDEN, "gpu", "*.gz")):
         paths.append(os.path.splitext(os.path.basename(name))[0])
@@ -45,6 +51,13 @@ def check_schema(run):
         assert len(set(rows)) == len(rows), path  # no row is evidence of two findings of a rule
         evidence += len(rows)
     assert evidence > 10
+    for words in (paths[:2], paths[1:3], paths[2:4], [run.path, run.path], ["--table=gemm", *paths[:2]],
+                  ["--base", *paths[:2], "--new", *paths[2:4]]):
+        diff = json.loads(_command.start(["diff", *words, "--format=json"])[1])
+        validator_of("diff").validate(diff)
+        verdict, causes = diff["tables"][:2]
+        changes = [row[2] for row in verdict["rows"] if row[0] != "sample"]
+        assert sum(row[1] for row in causes["rows"]) == (changes or [0])[0], words
 
 
 def check_doctests(run):

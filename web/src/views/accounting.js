@@ -5,7 +5,7 @@ import {rankOf, table} from "../data.js";
 import {add, h, notes} from "../dom.js";
 import {percent, time} from "../format.js";
 import {card} from "../tip.js";
-import {missingTables, part, tablesOf} from "./parts.js";
+import {isCommunication, missingTables, part, sum, tablesOf} from "./parts.js";
 
 const COLORS = {
   library: "library",
@@ -14,6 +14,7 @@ const COLORS = {
   sampled: "python",
   "data loading": "input",
   waiting: "waiting",
+  communication: "communication",
 };
 const NAMES = {
   library: "library calls",
@@ -36,23 +37,24 @@ export const accountingView = {
     const rank = (row) => rankOf(get(row, "process"));
     const groups = [...new Set([...all.rows].sort((a, b) => rank(a) - rank(b)).map(key))];
     const processes = new Set(all.rows.map((row) => get(row, "process"))).size;
-    const used = [...new Set(all.rows.map((row) => get(row, "activity")))];
+    const kind = (row) => (isCommunication(get(row, "what")) ? "communication" : get(row, "activity"));
+    const color = (row) => COLORS[kind(row)] || "other";
+    const used = [...new Set(all.rows.map(kind))];
     add(
       section,
       legend(
         used.map((activity) => ({
-          name: NAMES[activity] || "nothing that dlhook sees",
+          name: NAMES[activity] || (COLORS[activity] ? activity : "nothing that dlhook sees"),
           color: COLORS[activity] || "other",
         })),
       ),
     );
     for (const group of groups.slice(0, 16)) {
       const rows = all.rows.filter((row) => key(row) === group).sort((a, b) => get(b, "time") - get(a, "time"));
-      const whole = rows.reduce((total, row) => total + (get(row, "time") || 0), 0);
+      const timeOf = (those) => sum(those.map((row) => get(row, "time"))),
+        whole = timeOf(rows);
       const byActivity = used.map((activity) => ({
-        value: rows
-          .filter((row) => get(row, "activity") === activity)
-          .reduce((total, row) => total + (get(row, "time") || 0), 0),
+        value: timeOf(rows.filter((row) => kind(row) === activity)),
         color: COLORS[activity] || "other",
       }));
       add(
@@ -66,7 +68,7 @@ export const accountingView = {
                 name: get(row, "what") || get(row, "activity"),
                 note: get(row, "what") ? get(row, "activity") : "",
                 quiet: !COLORS[get(row, "activity")],
-                parts: [{value: get(row, "time"), color: COLORS[get(row, "activity")] || "other"}],
+                parts: [{value: get(row, "time"), color: color(row)}],
                 numbers: [time(get(row, "time")), percent(get(row, "percent"))],
                 data: {value: get(row, "time")},
                 isTarget: isNamed("row", all, row),

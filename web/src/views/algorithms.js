@@ -33,7 +33,10 @@ function chosen() {
     })
     .sort((a, b) => b.time - a.time);
   const weights = new Map();
-  for (const row of rows) weights.set(row.chosen, (weights.get(row.chosen) || 0) + row.time);
+  for (const row of rows) {
+    row.family = row.chosen.replace(/^(engine \d+) .*/, "$1"); // without its knobs
+    weights.set(row.family, (weights.get(row.family) || 0) + row.time);
+  }
   const order = [...weights].sort((a, b) => b[1] - a[1]).map(([name]) => name);
   const color = (name) => COLORS[Math.min(order.indexOf(name), COLORS.length - 1)];
   const shown = order.slice(0, COLORS.length - 1).map((name) => ({name, color: color(name)}));
@@ -45,7 +48,7 @@ function chosen() {
       rows.map((row) => ({
         name: `${row.kind} ${row.direction === "unknown" ? "" : row.direction} ${row.name}`,
         note: row.kind === "reorder" ? row.formats : "",
-        parts: [{value: row.time, color: color(row.chosen)}],
+        parts: [{value: row.time, color: color(row.family)}],
         numbers: [time(row.time), `${groups(row.calls)} calls`],
         data: {value: row.time},
         tip: () =>

@@ -7,7 +7,7 @@ import {percent, time} from "../format.js";
 import {PARTS} from "../layer_rows.js";
 import {addressOf, addressOfEvidence} from "../links.js";
 import {card, tip} from "../tip.js";
-import {saysOfFinding} from "./parts.js";
+import {isCommunication, saysOfFinding} from "./parts.js";
 
 // By the kind of a part of a step (PartKind in analyzer/answer/step_parts.h).
 const COLORS = {
@@ -30,13 +30,11 @@ function addressOfPart(name) {
   return addressOf("accounting", row ? [["row.accounting", "what=" + accounting.get(row, "what")]] : []);
 }
 
-const COMMUNICATION = /^(communication|(gloo|nccl|ucc|mpi):)/;
-
 function parts(answer) {
   const rows = answer.parts.map((part) => ({
     name: part.name,
     href: hasRows("accounting") ? addressOfPart(part.name) : null,
-    parts: [{value: part.ns, color: COMMUNICATION.test(part.name) ? "communication" : COLORS[part.kind] || "other"}],
+    parts: [{value: part.ns, color: isCommunication(part.name) ? "communication" : COLORS[part.kind] || "other"}],
     numbers: [time(part.ns), part.percent + " %"],
     data: {part: part.name, kind: part.kind, value: part.ns},
     tip: () =>

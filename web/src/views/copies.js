@@ -24,7 +24,7 @@ const rateText = (rate) => (rate >= 0.1 ? `${human(rate)} GB/s` : `${human(rate 
 export const copiesView = {
   id: "copies",
   title: "Copies",
-  lead: "Memory copied between host and GPU, and inside it: how much, how fast, in which sizes.",
+  lead: "Memory copied between host and GPU, and inside it, in the whole run: how much, how fast, in which sizes.",
   missing: () => missingTables(["copies"], "No copy between host and GPU was recorded."),
   render(section) {
     const copies = table("copies");

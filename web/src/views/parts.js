@@ -23,6 +23,9 @@ export const saysOfFinding = (rule, where, sentence, advice) => [
   advice && h("p.advice", h("span.arrow", {"aria-hidden": "true"}, "→ "), advice),
 ];
 
+// Of a part of a step, or of what it does in the table `accounting`.
+export const isCommunication = (name) => /^(communication|(gloo|nccl|ucc|mpi):)/.test(name);
+
 export const sum = (numbers) => numbers.reduce((total, number) => total + (number || 0), 0);
 
 export function quantile(sorted, part) {

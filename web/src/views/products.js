@@ -80,14 +80,8 @@ function roofline(points, roofs, width) {
     most = Math.max(...intensities, 64);
   const x = scaleLog([least / 1.6, most * 1.6], [0, 1]),
     y = scaleLog([low / 1.8, peak * 2.2], [1, 0]);
-  const power = (value) =>
-    Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-9
-      ? value >= 1e6
-        ? value / 1e6 + " M"
-        : value >= 1e4
-          ? value / 1e3 + " k"
-          : String(Number(value.toPrecision(1)))
-      : "";
+  const isPower = (value) => Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-9;
+  const power = (value) => (isPower(value) ? groups(Number(value.toPrecision(1))) : "");
   const chart = frame({
     width,
     height: 380,
@@ -95,10 +89,10 @@ function roofline(points, roofs, width) {
     x,
     y,
     xFormat: power,
-    yFormat: power,
+    yFormat: (value) => (value >= 1000 ? `${power(value / 1000)} T` : `${power(value)} G`),
     powers: true,
     xLabel: "arithmetic intensity, FLOP/byte",
-    yLabel: "GFLOP/s",
+    yLabel: "FLOP/s",
     top: 22,
     label: "Roofline of matrix products",
   });

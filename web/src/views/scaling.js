@@ -48,7 +48,8 @@ function speedUp(rows, width) {
     h("text", {x: x(most), y: y(most / least) - 10, "text-anchor": "end"}, "ideal"),
     h("path.line.library", {d: path(known.map((row) => [row.devices, row.speedUp]))}),
   );
-  for (const row of known) {
+  for (const [i, row] of known.entries()) {
+    const falls = (known[i + 1]?.speedUp ?? Infinity) < row.speedUp; // the line goes on below the point
     const label = `${row.devices} devices: ${row.speedUp.toFixed(2)} times`;
     chart.inside.append(
       dot("library", x(row.devices), y(row.speedUp), 7, {label, "data-value": row.speedUp}, row.tip),
@@ -56,7 +57,7 @@ function speedUp(rows, width) {
         "text.strong",
         {
           x: x(row.devices) + (row.devices > 0.7 * most ? -12 : 12),
-          y: y(row.speedUp) + 18,
+          y: y(row.speedUp) + (falls ? -12 : 18),
           "text-anchor": row.devices > 0.7 * most ? "end" : "start",
         },
         `${row.speedUp.toFixed(2)} × ${row.efficiency === null ? "" : `(${percent(row.efficiency)})`}`,

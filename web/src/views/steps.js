@@ -2,7 +2,7 @@
 import {scaleLinear} from "d3-scale";
 import {legend, segments} from "../bars.js";
 import {frame, responsive} from "../chart.js";
-import {hasRows, page, table} from "../data.js";
+import {hasRows, page, rankOf, table} from "../data.js";
 import {add, h, replace, tickBox} from "../dom.js";
 import {groups, time} from "../format.js";
 import {card, tip} from "../tip.js";
@@ -106,7 +106,8 @@ function draw(steps, width, isWhole) {
         Math.max(Math.floor(((i + 1) * steps.length) / bins), Math.floor((i * steps.length) / bins) + 1),
       );
       const durations = of.map((step) => step.duration).sort((a, b) => a - b),
-        most = durations[durations.length - 1];
+        most = durations[durations.length - 1],
+        [lower, upper] = [quantile(durations, 0.25), quantile(durations, 0.75)];
       const middle = quantile(durations, 0.5),
         fill = h("rect.framework", {
           x: i * 2,
@@ -117,13 +118,16 @@ function draw(steps, width, isWhole) {
       const rect = h("rect.library", {
         x: i * 2,
         width: 1.6,
-        y: y(Math.min(most, top)),
-        height: Math.max(1, y(durations[0]) - y(Math.min(most, top))),
+        y: y(Math.min(upper, top)),
+        height: Math.max(1, y(Math.min(lower, top)) - y(Math.min(upper, top))),
       });
-      const bin = h("g.step", fill, rect);
+      const edge = y(Math.min(most, top)),
+        outlier = most > fence && h("rect.backward", {x: i * 2, width: 2, y: edge - 2, height: 3});
+      const bin = h("g.step", fill, rect, outlier);
       tip(bin, () =>
         card(`Steps ${of[0].index} to ${of[of.length - 1].index}`, [
           ["shortest", time(durations[0])],
+          ["middle half", `${time(lower)} to ${time(upper)}`],
           ["median", time(middle)],
           ["longest", time(most)],
         ]),
@@ -189,11 +193,12 @@ export const stepsView = {
         kinds = [...new Set(all.map((step) => step.kind))];
       const weight = (kind) => all.filter((step) => step.kind === kind).length;
       kinds.sort((a, b) => weight(b) - weight(a));
-      const state = {kind: kinds[0], isWhole: false};
+      const processes = [...new Set(all.map((step) => step.process))].sort((a, b) => rankOf(a) - rankOf(b));
+      const state = {kind: kinds[0], process: processes[0], isWhole: false};
       const box = h("div"),
         note = h("p.quiet");
       const redraw = () => {
-        const steps = all.filter((step) => step.kind === state.kind);
+        const steps = all.filter((step) => step.kind === state.kind && step.process === state.process);
         replace(
           box,
           responsive((width) => {
@@ -207,14 +212,15 @@ export const stepsView = {
                 const more = those.length > 6 ? ` and ${groups(those.length - 6)} more` : "";
                 return `Left out of means, ${why}: ${named.join(", ")}${more}. `;
               }),
-              cut && "Triangles mark steps that reach beyond the chart.",
+              cut && steps.length <= MOST_BARS && "Triangles mark steps that reach beyond the chart.",
             );
             const shown = PHASES.filter(([name]) => steps.some((step) => step.of[name] > 0));
             return [
               steps.length > MOST_BARS
                 ? legend([
-                    {name: "from the shortest to the longest of neighbours", color: "library"},
+                    {name: "the middle half of neighbours", color: "library"},
                     {name: "up to their median", color: "framework"},
+                    {name: "much longer ones", color: "backward"},
                   ])
                 : legend([
                     ...shown.map(([name, color]) => ({name, color})),
@@ -239,6 +245,24 @@ export const stepsView = {
                 state.kind = kind;
                 redraw();
               },
+            ),
+          processes.length > 1 &&
+            h(
+              "select",
+              {
+                "aria-label": "Process",
+                onchange: (event) => {
+                  state.process = Number(event.target.value);
+                  redraw();
+                },
+              },
+              processes.map((process) =>
+                h(
+                  "option",
+                  {value: process},
+                  `${rankOf(process) === null ? "" : `rank ${rankOf(process)}, `}process ${process}`,
+                ),
+              ),
             ),
           tickBox("Show the longest steps whole", (isTicked) => {
             state.isWhole = isTicked;
