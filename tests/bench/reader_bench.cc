@@ -110,7 +110,6 @@ void FillBatch(uint32_t thread_id, Writer* writer, trace::CallBatch* batch) {
     batch->add_end_delta_ticks(gap);
     batch->add_duration(is_outer ? batch->duration(i - 1) + 200 : duration);
     batch->add_parent_distance(is_inner ? 1 : 0);
-    batch->add_caller_iid(1 + writer->random() % 20);
     for (int a = 0; a < 3; ++a) batch->add_address_iid(21 + writer->random() % 500);
     writer->ticks += gap;
   }
