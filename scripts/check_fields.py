@@ -2,7 +2,7 @@
 """Checks that each field of proto/*.proto is written by the shim and read by the analyzer: check_fields.py [--protoc PROTOC]
 
 By words: a field counts as written if a file of preload/ (or analyzer/io/, the launcher's) that names its message has the field's
-number, or uses the generated Write() and some file has a member of the field's name; as read if a file of analyzer/ that names the
+number, or uses the generated Write() or Rows and some file has a member of the field's name; as read if a file of analyzer/ that names the
 message calls an accessor of the field, or the message is one of VALUES and a member of that name is used. A field that shares its
 name with one of another message in the same file is taken for used. What is not used stands in UNUSED, with its reason.
 """
@@ -43,7 +43,7 @@ class Words:
         "call": r"(\w+)\(",  # accessors of libprotobuf's messages
         "member": r"(?:\.|->|::)(\w+)\b(?!\()",
         "written": r"\.(\w+) \+?= |(?<=[\w>\],]) (\w+)(?=[;,]|\[\w+\][;,\[])",  # a designator, or a struct's member
-        "writer": r"\b(\w+)(?=::Write(?:Packet)?\b)",
+        "writer": r"\b(\w+)(?=::(?:Write(?:Packet)?|Rows)\b)",
         "whole": r"\b(\w+)::Write(?:Packet)?\(\s*\{[^.]",  # with a list of all fields
     }
 
@@ -69,7 +69,9 @@ def is_written(message, field, writers):
     if any(words["whole"] & {message.name} for words in naming):
         return True
     has_writer = any(words["writer"] & {message.name, "f"} for words in naming)
-    return has_writer and any(field.name in words["written"] for words in writers)
+    is_key = any(one.is_column for one in message.fields) and (field.number == 1 or field.name.startswith("base_"))  # of a batch
+    members = {member.split("[")[0] for member in field.members}
+    return has_writer and (is_key or any(members & words["written"] for words in writers))
 
 
 def is_read(message, field, readers, getters):

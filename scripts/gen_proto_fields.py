@@ -5,10 +5,10 @@
 
 DESCRIPTOR_SET is what `protoc --descriptor_set_out` wrote. In namespace dlhook::fields, a namespace for each message:
 
-  --fields  for the shim: the number of each field (CallBatch.thread_id: CallBatch::kThreadId), which of them are columns
-            (kRepeated), texts (kTexts) and messages (kMessages); Values, the fields that hold one value, as a struct; and
-            Write(from, writer), which writes those of which `from`, Values or a record of a ring, has a member. WritePacket: the
-            same as a packet of its own.
+  --fields  for the shim: the number of each field (CallBatch.thread_id: CallBatch::kThreadId); kForm, which of them are texts,
+            columns and messages (of messages with at most three of those); Values, the fields that hold one value, as a struct;
+            Write(from, writer), which writes those of which `from`, Values or a record of a ring, has a member (x[0] for x_x);
+            WritePacket, the same as a packet of its own. Of a batch: Rows, whose Put(from, columns) adds what `from` has.
   --enums   for both: each enum as an enum class; EnumName() of it, the enumerator as the schema spells it, in lower case, "" for
             other numbers. As in protobuf's style an enumerator may begin with the words of its enum, which C++ doesn't repeat
             (HostMemory.HOST_UNKNOWN: HostMemory::kUnknown).
@@ -45,6 +45,15 @@ VALUES = {
     "Processor": Values(),
 }
 MAX_TEXT = 16 << 10  # bytes of a value
+
+# Columns that stay empty while all their elements are 0.
+RARE = {
+    "CallBatch": ("stack_iid", "python_stack_iid"),
+    "GpuActivityBatch": ("bytes", "direction", "host_memory", "graph_node", "graph", "queued_before_ns", "submitted_before_ns",
+                         "thread_id", "sequence"),
+    "MemoryBatch": ("device", "allocated", "reserved"),
+    "ScopeBatch": ("python_stack_iid",),
+}
 
 # FieldDescriptorProto.Type
 INT64, UINT64, INT32, FIXED64, BOOL, STRING, MESSAGE, BYTES = 3, 4, 5, 6, 8, 9, 11, 12
@@ -94,9 +103,16 @@ class Field(Named):
         super().__init__(data)
         self.number, self.type = self.parts[3][0], self.parts[5][0]
         self.is_repeated = self.parts[4][0] == 3
+        self.is_column = self.is_repeated and self.type not in (MESSAGE, STRING)
         self.is_one = not self.is_repeated and self.type != MESSAGE
         # ".dlhook.trace.Copy.Direction": Copy::Direction
         self.type_name = "::".join(self.parts[6][0].decode().split(".")[3:]) if self.parts[6] else ""
+
+        # What has its value in the shim: of a column the member in a row.
+        self.is_delta = self.is_column and self.type == SINT64 and "_delta" in self.name
+        self.members = [{"tick_delta": "ticks"}.get(self.name, self.name.replace("_delta", "")) if self.is_delta else self.name]
+        if self.name[-2:] in ("_x", "_y", "_z"):
+            self.members.append(f"{self.name[:-2]}[{'xyz'.index(self.name[-1])}]")
 
     def cxx(self, text):
         """The type of a member for it; that of strings is `text`."""
@@ -170,9 +186,10 @@ def writer_lines(message, packet):
         return []
     writes = []
     for field in fields:
-        value = f"static_cast<uint32_t>(from.{field.name})" if field.type == UINT32 else f"from.{field.name}"
-        writes += [f"  if constexpr (requires {{ from.{field.name}; }}) "
-                   f"writer->{WRITERS.get(field.type, 'UInt')}({constant(field.name)}, {value});"]
+        for member in field.members:
+            value = f"static_cast<uint32_t>(from.{member})" if field.type == UINT32 else f"from.{member}"
+            write = f"writer->{WRITERS.get(field.type, 'UInt')}({constant(field.name)}, {value});"
+            writes += [f"  if constexpr (requires {{ {write} }}) {write}"]
     lines = ["struct Values {", *(f"  {field.cxx('format::TextSpan')} {field.name};" for field in fields), "};",
              "template <typename From = Values>", "void Write(const From& from, format::PacketWriter* writer) {", *writes, "}"]
     if packet:
@@ -181,16 +198,45 @@ def writer_lines(message, packet):
     return lines
 
 
-def fields_of(message, packets):
+def rows_lines(message, packet):
+    """Rows of a batch. A column x_delta has the differences of a member x, from the field base_x on."""
+    columns = [field for field in message.fields if field.is_column]
+    if not packet or not columns or any(field.type == MESSAGE for field in message.fields):
+        return []
+    names = {field.name for field in message.fields}
+    lines = []
+    for field in columns:
+        member = field.members[0]
+        column, value = constant(field.name), f"static_cast<uint64_t>(from.{member})"
+        if field.is_delta and f"base_{member}" in names:
+            lines.append(f"if constexpr (requires {{ from.{member}; }}) to->Begin({constant(f'base_{member}')}, {column}, {value});")
+        put = "PutDelta" if field.is_delta else "PutRare" if field.name in RARE.get(message.name, ()) else "Put"
+        lines.append(f"if constexpr (requires {{ from.{member}; }}) to->{put}({column}, {value});")
+    return ["struct Rows {", f"  static constexpr uint32_t kPacket = {packet.number};",
+            "  static constexpr uint32_t kColumns = kForm.columns;",
+            "  template <typename From, typename Columns>", "  static void Put(const From& from, Columns* to) {",
+            *(f"    {line}" for line in lines), "  }", "};"]
+
+
+def form_lines(message, name, forms):
+    """`forms`: names of the messages that have one."""
+    inner = [field.type_name for field in message.fields if field.type == MESSAGE]
+    if max(field.number for field in message.fields) >= 32 or len(inner) > 3 or not forms.issuperset(inner):
+        return []
+    forms.add(name)
+    masks = [mask(filter(is_of, message.fields)) for is_of in
+             (lambda field: field.type == STRING, lambda field: field.is_column, lambda field: field.type == MESSAGE)]
+    return [f"constexpr format::MessageForm kForm = {{{', '.join(masks)}, {{{', '.join(f'&fields::{one}::kForm' for one in inner)}}}}};"]
+
+
+def fields_of(message, packets, forms, outer=""):
     if not message.fields:
         return []
     lines = ["enum Number : uint32_t {", *(f"  {constant(field.name)} = {field.number}," for field in message.fields), "};"]
-    if max(field.number for field in message.fields) < 32:
-        for name, is_of in (("kRepeated", lambda field: field.is_repeated and field.type not in (MESSAGE, STRING)),
-                            ("kTexts", lambda field: field.type == STRING), ("kMessages", lambda field: field.type == MESSAGE)):
-            lines += [f"constexpr uint32_t {name} = {mask(filter(is_of, message.fields))};"]
-    lines += [line for inner in message.messages for line in fields_of(inner, {})]
-    return in_namespace(message.name, lines + writer_lines(message, packets.get(message.name)))
+    lines += [line for inner in message.messages for line in fields_of(inner, {}, forms, f"{outer}{message.name}::")]
+    lines += form_lines(message, outer + message.name, forms)
+    packet = packets.get(message.name)
+    return in_namespace(message.name, lines + writer_lines(message, packet) + rows_lines(message, packet))
 
 
 def values_of(message, values):
@@ -230,9 +276,10 @@ def generate(descriptors):
     messages, enums = read_descriptors(descriptors)
     enum_text = [line for enum in enums for line in enum_lines(enum)] + [line for message in messages for line in enums_of(message)]
     values = [line for message in messages if message.name in VALUES for line in values_of(message, VALUES[message.name])]
+    forms = set()
     packets = {field.type_name: field for message in messages if message.name == "Packet" for field in message.fields}
     return (header(("<cstdint>", '"preload/format/packet_writer.h"', '"proto/enums.h"'),
-                   "dlhook::fields", [line for message in messages for line in fields_of(message, packets)]),
+                   "dlhook::fields", [line for message in messages for line in fields_of(message, packets, forms)]),
             header(("<cstdint>",), "dlhook::fields", [*enum_text, "", FROM_PROTO]),
             header(("<algorithm>", "<compare>", "<cstdint>", "<string>", '"proto/enums.h"'),
                    "dlhook::values", values))

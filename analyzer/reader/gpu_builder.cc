@@ -77,9 +77,9 @@ size_t GpuBuilder::UsableActivities(const trace::GpuActivityBatch& batch) {
                    batch.duration_ns_size(), batch.correlation_delta_size(), batch.kernel_iid_size()}) {
     fits = fits && size == count;
   }
-  for (int size : {batch.bytes_size(), batch.direction_size(), batch.host_memory_size(), batch.peer_device_size(),
-                   batch.graph_node_size(), batch.graph_size(), batch.queued_before_ns_size(),
-                   batch.submitted_before_ns_size(), batch.thread_id_size(), batch.sequence_size()}) {
+  for (int size : {batch.bytes_size(), batch.direction_size(), batch.host_memory_size(), batch.graph_node_size(),
+                   batch.graph_size(), batch.queued_before_ns_size(), batch.submitted_before_ns_size(),
+                   batch.thread_id_size(), batch.sequence_size()}) {
     fits = fits && (size == count || size == 0);
   }
   if (!fits) oddities_->Count("a batch of GPU work whose arrays do not fit together (it was left out)");

@@ -58,10 +58,10 @@ void AggregateTable::Drop() {
 // everything is copied before it is read.
 
 // From a ring: its size has been checked.
-void Drain::TakeTotals(const CallTotalsRecord* record) {
+void Drain::Take(uint32_t, const CallTotalsRecord* record) {
   alignas(8) char copy[kMostTotalsBytes];
   size_t bytes = uint64_t{record->header.words} * 8;
-  if (bytes > sizeof copy) return;
+  if (bytes < sizeof *record + sizeof(RecordHeader) || bytes > sizeof copy) return;
   memcpy(copy, record, bytes);
   auto totals = reinterpret_cast<const CallTotalsRecord*>(copy);
   auto first = reinterpret_cast<const RecordHeader*>(totals + 1);
@@ -108,7 +108,7 @@ void Drain::TakeTotalsTable(const TotalsTable* table, uint64_t table_bytes, uint
     memcpy(copy + sizeof *entry, place + sizeof *entry, bytes - sizeof *entry);
     if (at == changed) UndoChange(*table, &entry->record);
     bool is_handed_over = entry->handed_over != 0 && entry->handed_over <= head;
-    if (!is_handed_over) TakeTotals(&entry->record);
+    if (!is_handed_over) Take(0, &entry->record);
     at += bytes;
   }
 }

@@ -27,21 +27,6 @@ void WriteFamilies(uint32_t mask, PacketWriter* writer) {
   writer->Text(fields::Header::kCaptureFamilies, text, size);
 }
 
-void WriteMatrix(const CallRecord& record, PacketWriter* writer) {
-  MatrixShape shape;
-  memcpy(&shape, &record + 1, sizeof shape);
-  CudaMatrixShape cuda = {};
-  if (record.header.shape_words >= kCudaMatrixShapeWords) {
-    memcpy(&cuda, reinterpret_cast<const char*>(&record + 1) + sizeof shape, sizeof cuda);
-  }
-  {
-    MessageScope matrix(writer, fields::OpDefinition::kMatrix);
-    fields::MatrixOp::Write(shape, writer);
-    fields::MatrixOp::Write(cuda, writer);
-  }
-  writer->UInt(fields::OpDefinition::kCaptured, cuda.captured);
-}
-
 // OneDnnField is in the order of the fields.
 static_assert(fields::OneDnn::kOther - fields::OneDnn::kOperation == uint32_t{kOther} &&
               kOneDnnFieldCount == kOther + 1);
@@ -140,7 +125,7 @@ void WriteCompiledCodePacket(const CompiledCodeRecord& record, Buffer* out) {
   for (uint32_t field = f::kKind; field <= f::kByOrder && text < end; ++field) {
     size_t length = strnlen(text, static_cast<size_t>(end - text));
     uint64_t number = 0;
-    if ((f::kTexts >> field & 1) != 0) {
+    if ((f::kForm.texts >> field & 1) != 0) {
       scope.writer.Text(field, text, length);
     } else {
       for (size_t i = 0; i < length && text[i] >= '0' && text[i] <= '9'; ++i) {
@@ -169,8 +154,7 @@ void WriteCallDefinition(uint32_t iid, const CallRecord& record, const Definitio
                                .address_count = record.header.address_count,
                                .captured = false},
                               &writer);
-  bool is_matrix = record.header.type == RecordType::kMatrixCall && record.header.shape_words >= kMatrixShapeWords;
-  is_matrix ? WriteMatrix(record, &writer) : WriteShape(record, definitions, &writer);
+  WriteShape(record, definitions, &writer);
 }
 
 void WriteTapDefinition(uint32_t iid, const TapLine& line, const char* version, Buffer* out) {

@@ -33,17 +33,12 @@ void WriteStringDefinition(uint32_t iid, const char* text, size_t size, Buffer* 
 void WriteCallDefinition(uint32_t iid, const CallRecord& record, const DefinitionSource& definitions, Buffer* out);
 void WriteTapDefinition(uint32_t iid, const TapLine& line, const char* version, Buffer* out);
 
-// Encoding of what a call computed: matrix products, calls of CUDA's libraries, MPI and LIBXSMM.
-// Thread: the drain's. Records are untrusted: enums are passed through, counts are bounded.
-
-// Writes the shape into the open OpDefinition, and OpDefinition.captured; nothing for other record types.
+// Writes what a call computed into the open OpDefinition, and OpDefinition.captured; nothing for other record types.
+// Counts are bounded.
 void WriteShape(const CallRecord& record, const DefinitionSource& definitions, PacketWriter* writer);
 
-// Whether bytes from the host are a message that a parser accepts: an invalid one would spoil the whole packet, and
-// everything after it.
-// Thread: the drain's. Pure; no allocation; the input is untrusted.
-
-// A serialized trace::Cudnn.
+// Whether bytes from the host are a serialized trace::Cudnn that a parser accepts: an invalid one would spoil the whole
+// packet, and everything after it. Pure; no allocation.
 bool IsCudnnMessage(const void* bytes, size_t size);
 
 }  // namespace dlhook::inline drain

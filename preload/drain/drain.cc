@@ -17,50 +17,29 @@ constexpr uint32_t kWorryingFullness = 64;  // a quarter of a ring
 // How long a slot may wait for others: small packets cost bytes and time.
 constexpr uint64_t kSweepsPerSecond = 10;
 
-// Minimum size of a record by its type, in bytes; 0: unknown type.
+// clang-format off
+// Records that are not calls: their types and structs.
+#define DLHOOK_RECORDS(DO) \
+  DO(kTapLine, TapLineRecord) DO(kThreadBegin, ThreadRecord) DO(kThreadEnd, ThreadRecord) DO(kMapping, MappingRecord) \
+  DO(kCapability, CapabilityRecord) DO(kScope, ScopeRecord) DO(kPythonStack, PythonStackRecord) \
+  DO(kPythonModule, PythonModuleRecord) DO(kCompiledCode, CompiledCodeRecord) DO(kCounters, CounterRecord) \
+  DO(kGpuActivity, GpuActivityRecord) DO(kGpuLink, GpuLinkRecord) DO(kGpuGraphNode, GpuGraphNodeRecord) \
+  DO(kGpuDevice, GpuDeviceRecord) DO(kGpuWindow, GpuWindowRecord) DO(kCallTotals, CallTotalsRecord) \
+  DO(kProfile, ProfileRecord) DO(kSample, SampleRecord) DO(kMemory, MemoryRecord)
+// clang-format on
+
+// Of what is counted in the headers of calls and readings.
+size_t WordsBytes(const RecordHeader& header) { return 8u * header.shape_words + 8u * header.address_count; }
+
+// Minimum size of a record that is not a call by its type, in bytes; 0: unknown type.
 size_t MinimumBytes(const RecordHeader& header) {
-  size_t call = sizeof(CallRecord) + 8u * header.shape_words + 8u * header.address_count;
-  if (IsCall(header.type)) return call;
+  if (header.type == RecordType::kPad) return sizeof header;
+  if (header.type == RecordType::kMemory && header.hook == 0) return offsetof(MemoryRecord, allocated);
   switch (header.type) {
-    case RecordType::kPad:
-      return sizeof(RecordHeader);
-    case RecordType::kTapLine:
-      return sizeof(TapLineRecord);
-    case RecordType::kThreadBegin:
-    case RecordType::kThreadEnd:
-      return sizeof(ThreadRecord);
-    case RecordType::kMapping:
-      return sizeof(MappingRecord);
-    case RecordType::kCapability:
-      return sizeof(CapabilityRecord);
-    case RecordType::kScope:
-      return sizeof(ScopeRecord);
-    case RecordType::kPythonStack:
-      return sizeof(PythonStackRecord);
-    case RecordType::kPythonModule:
-      return sizeof(PythonModuleRecord);
-    case RecordType::kCompiledCode:
-      return sizeof(CompiledCodeRecord);
-    case RecordType::kCounters:
-      return sizeof(CounterRecord) + 8u * header.shape_words;
-    case RecordType::kGpuActivity:
-      return sizeof(GpuActivityRecord);
-    case RecordType::kGpuLink:
-      return sizeof(GpuLinkRecord);
-    case RecordType::kGpuGraphNode:
-      return sizeof(GpuGraphNodeRecord);
-    case RecordType::kGpuDevice:
-      return sizeof(GpuDeviceRecord);
-    case RecordType::kGpuWindow:
-      return sizeof(GpuWindowRecord);
-    case RecordType::kCallTotals:
-      return sizeof(CallTotalsRecord) + sizeof(RecordHeader);
-    case RecordType::kProfile:
-      return sizeof(ProfileRecord);
-    case RecordType::kSample:
-      return sizeof(SampleRecord);
-    case RecordType::kMemory:
-      return header.hook == 0 ? offsetof(MemoryRecord, allocated) : sizeof(MemoryRecord);
+#define DLHOOK_SIZE(type, Record) \
+  case RecordType::type:          \
+    return sizeof(Record) + WordsBytes(header);
+    DLHOOK_RECORDS(DLHOOK_SIZE)
     default:
       return 0;
   }
@@ -68,15 +47,18 @@ size_t MinimumBytes(const RecordHeader& header) {
 
 // The value after the operand addresses, if the record is long enough.
 uint32_t NativeStackIn(const CallRecord& record) {
-  size_t words = MinimumBytes(record.header) / 8;
+  size_t words = (sizeof record + WordsBytes(record.header)) / 8;
   if (record.header.words <= words) return 0;
   return reinterpret_cast<const CallTrailer*>(reinterpret_cast<const uint64_t*>(&record) + words)->native_stack;
 }
 
-// Whether the text that follows a record of type T lies within it.
-template <typename T>
-bool TextFits(const T* record) {
-  return sizeof(T) + uint64_t{record->text_bytes} <= uint64_t{record->header.words} * 8;
+// Whether the text that follows a record lies within it.
+template <typename Record>
+bool TextFits(const Record& record) {
+  uint64_t bytes = 0;
+  if constexpr (requires { record.text_bytes; }) bytes = record.text_bytes;
+  if constexpr (requires { record.name_bytes; }) bytes = record.name_bytes;
+  return sizeof record + bytes <= uint64_t{record.header.words} * 8 || bytes == 0;
 }
 
 }  // namespace
@@ -195,9 +177,6 @@ void Drain::ForgetDefinitions() {
   interner_.Clear();
   pending_strings_.Clear();
   pending_.Clear();
-  pending_native_stacks_.Clear();
-  pending_stacks_.Clear();
-  pending_gpu_kernels_.Clear();
 }
 
 void Drain::ForgetIfNearlyFull() {
@@ -229,7 +208,7 @@ uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
     // hides that.
     __builtin_prefetch(reinterpret_cast<const char*>(record) + 768);
     __builtin_prefetch(reinterpret_cast<const char*>(record) + 832);
-    Take(index, record);
+    TakeRecord(index, record);
     state_.tails[index] += uint64_t{record->words} * 8;
     tails_moved_ = true;
     ForgetIfNearlyFull();
@@ -250,7 +229,7 @@ const RecordHeader* Drain::NextRecord(uint32_t index, uint64_t head, Segment* se
     uint64_t offset = tail & (segment->bytes - 1);
     auto record = reinterpret_cast<const RecordHeader*>(segment->data + offset);
     uint64_t size = uint64_t{record->words} * 8;
-    size_t minimum = MinimumBytes(*record);
+    size_t minimum = IsCall(record->type) ? sizeof(CallRecord) + WordsBytes(*record) : MinimumBytes(*record);
     bool whole = size >= minimum && size <= head - tail && offset + size <= segment->bytes;
     if (size != 0 && minimum != 0 && whole) return record;
   }
@@ -259,65 +238,25 @@ const RecordHeader* Drain::NextRecord(uint32_t index, uint64_t head, Segment* se
   return nullptr;
 }
 
-void Drain::Take(uint32_t slot, const RecordHeader* record) {
-  if (IsCall(record->type)) return TakeCall(slot, reinterpret_cast<const CallRecord*>(record));
-  switch (record->type) {
-    case RecordType::kTapLine:
-      return TakeTapLine(slot, reinterpret_cast<const TapLineRecord*>(record));
-    case RecordType::kThreadBegin:
-    case RecordType::kThreadEnd:
-      return TakeThread(slot, reinterpret_cast<const ThreadRecord*>(record));
-    case RecordType::kMapping: {
-      auto mapping = reinterpret_cast<const MappingRecord*>(record);
-      if (TextFits(mapping)) WriteMappingPacket(*mapping, &out_);
-      return;
-    }
-    case RecordType::kCapability: {
-      auto capability = reinterpret_cast<const CapabilityRecord*>(record);
-      if (TextFits(capability)) WriteCapabilityPacket(*capability, &out_);
-      return;
-    }
-    case RecordType::kScope:
-      return TakeScope(slot, reinterpret_cast<const ScopeRecord*>(record));
-    case RecordType::kPythonStack:
-      state_.python_stacks[slot] = reinterpret_cast<const PythonStackRecord*>(record)->python_stack;
-      return;
-    case RecordType::kPythonModule:
-      return TakePythonModule(reinterpret_cast<const PythonModuleRecord*>(record));
-    case RecordType::kCompiledCode: {
-      auto compiled = reinterpret_cast<const CompiledCodeRecord*>(record);
-      if (TextFits(compiled)) WriteCompiledCodePacket(*compiled, &out_);
-      return;
-    }
-    case RecordType::kCounters:
-      return TakeCounters(slot, reinterpret_cast<const CounterRecord*>(record));
-    case RecordType::kGpuActivity:
-      return TakeGpuActivity(reinterpret_cast<const GpuActivityRecord*>(record));
-    case RecordType::kGpuLink:
-      return TakeGpuLink(slot, reinterpret_cast<const GpuLinkRecord*>(record));
-    case RecordType::kGpuGraphNode:
-      return TakeGpuGraphNode(slot, reinterpret_cast<const GpuGraphNodeRecord*>(record));
-    case RecordType::kGpuDevice:
-      return TakeGpuDevice(reinterpret_cast<const GpuDeviceRecord*>(record));
-    case RecordType::kGpuWindow:
-      return TakeGpuWindow(reinterpret_cast<const GpuWindowRecord*>(record));
-    case RecordType::kMemory:
-      return TakeMemory(slot, reinterpret_cast<const MemoryRecord*>(record));
-    case RecordType::kCallTotals:
-      return TakeTotals(reinterpret_cast<const CallTotalsRecord*>(record));
-    case RecordType::kProfile: {
-      auto profile = reinterpret_cast<const ProfileRecord*>(record);
-      if (!TextFits(profile)) return;
-      if (KeepsDetail(profile->end_ticks)) return WriteProfilePacket(*profile, &out_);
-      // Counted by its last piece; a whole that lacks a piece is an oddity of the report, too.
-      if (profile->offset + profile->text_bytes >= profile->total_bytes) ++state_.left_out_profiles;
-      return;
-    }
-    case RecordType::kSample:
-      return TakeSample(slot, reinterpret_cast<const SampleRecord*>(record));
+void Drain::TakeRecord(uint32_t slot, const RecordHeader* header) {
+  if (IsCall(header->type)) return TakeCall(slot, reinterpret_cast<const CallRecord*>(header));
+  switch (header->type) {
+#define DLHOOK_TAKE(type, Record)                          \
+  case RecordType::type: {                                 \
+    auto record = reinterpret_cast<const Record*>(header); \
+    if (TextFits(*record)) Take(slot, record);             \
+    return;                                                \
+  }
+    DLHOOK_RECORDS(DLHOOK_TAKE)
     default:
       return;
   }
+}
+
+void Drain::Take(uint32_t, const ProfileRecord* record) {
+  if (KeepsDetail(record->end_ticks)) return WriteProfilePacket(*record, &out_);
+  // Counted by its last piece; a whole that lacks a piece is an oddity of the report, too.
+  if (record->offset + record->text_bytes >= record->total_bytes) ++state_.left_out_profiles;
 }
 
 uint32_t Drain::OpOf(const CallRecord* record) {
@@ -349,16 +288,14 @@ uint32_t Drain::HintedOpOf(const CallRecord* record) {
 }
 
 void Drain::TakeCall(uint32_t slot, const CallRecord* record) {
-  uint32_t op = HintedOpOf(record);
-  BatchedCall call = {record->sequence,
-                      record->end_ticks,
-                      record->end_ticks - record->start_ticks,
-                      record->parent_distance,
-                      record->status,
-                      0,
-                      0,
-                      const_cast<CallRecord*>(record)->addresses()};
-  AddCall(slot, op, call, record->header.address_count, NativeStackIn(*record));
+  BatchedCall call = {.op_iid = HintedOpOf(record),
+                      .sequence = record->sequence,
+                      .end_ticks = record->end_ticks,
+                      .duration = record->end_ticks - record->start_ticks,
+                      .parent_distance = record->parent_distance,
+                      .returned = record->status,
+                      .addresses = const_cast<CallRecord*>(record)->addresses()};
+  AddCall(slot, &call, record->header.address_count, NativeStackIn(*record));
 }
 
 uint32_t Drain::TapOpOf(const TapLineRecord* record, const TapLine& line) {
@@ -374,16 +311,16 @@ uint32_t Drain::TapOpOf(const TapLineRecord* record, const TapLine& line) {
 }
 
 // Splitting a line is the most expensive step: only new ops need it.
-void Drain::TakeTapLine(uint32_t slot, const TapLineRecord* record) {
-  if (!TextFits(record) || record->source >= kMaxTapSources) return;
+void Drain::Take(uint32_t slot, const TapLineRecord* record) {
+  if (record->source >= kMaxTapSources) return;
   auto text = reinterpret_cast<const char*>(record + 1);
   TapLine line = ParseTapLine(text, record->text_bytes, nullptr);
   if (record->cut != 0)
     fields::Loss::WritePacket({LossReason::kRecordTooLong, state_.thread_ids[slot], 1, 0, "onednn"}, &out_);
   if (!line.is_call) return;
-  uint32_t op = TapOpOf(record, line);
-  BatchedCall call = {record->sequence, record->end_ticks, line.duration_ns, record->parent_distance, 0, 0, 0, nullptr};
-  AddCall(slot, op, call, 0, record->native_stack);
+  BatchedCall call = {TapOpOf(record, line), record->sequence, record->end_ticks, line.duration_ns,
+                      record->parent_distance};
+  AddCall(slot, &call, 0, record->native_stack);
 }
 
 void Drain::DefineTapOp(uint32_t op, const TapSource& source, const char* text, size_t size) {
@@ -394,35 +331,33 @@ void Drain::DefineTapOp(uint32_t op, const TapSource& source, const char* text, 
   WriteTapDefinition(op, ParseTapLine(text, size, fields), version, &pending_);
 }
 
-void Drain::AddCall(uint32_t slot, uint32_t op, BatchedCall call, uint32_t address_count, uint32_t native_stack) {
+void Drain::AddCall(uint32_t slot, BatchedCall* call, uint32_t address_count, uint32_t native_stack) {
   uint32_t thread_id = state_.thread_ids[slot];
   ++state_.calls;
-  if (call.end_ticks > state_.last_record_ticks) state_.last_record_ticks = call.end_ticks;
-  if (!KeepsDetail(call.end_ticks)) {
-    if (aggregates_.full()) FlushAggregates(call.end_ticks, true);
+  if (call->end_ticks > state_.last_record_ticks) state_.last_record_ticks = call->end_ticks;
+  if (!KeepsDetail(call->end_ticks)) {
+    if (aggregates_.full()) FlushAggregates(call->end_ticks, true);
     CallSums sums = {};
-    sums.Add(call.duration, call.parent_distance != 0);
-    aggregates_.Add(thread_id, op, sums, call.end_ticks);
+    sums.Add(call->duration, call->parent_distance != 0);
+    aggregates_.Add(thread_id, call->op_iid, sums, call->end_ticks);
     return;
   }
-  if (batch_.MustFlushBefore(thread_id, call.sequence)) FlushBatch();
-  call.python_stack_iid = PythonStackOf(state_.python_stacks[slot]);
-  if (native_stack != 0) call.stack_iid = NativeStackOf(native_stack);
-  if (!batch_.Add(thread_id, op, call)) {
+  if (!batch_.Takes(thread_id, call->sequence)) FlushBatch();
+  call->python_stack_iid = PythonStackOf(state_.python_stacks[slot]);
+  if (native_stack != 0) call->stack_iid = NativeStackOf(native_stack);
+  if (!batch_.Add(thread_id, *call)) {
     ++state_.lost_calls;
-    ++state_.lost_bytes;
-    state_.lost_errno = ENOMEM;
-    return;
+    return LoseForMemory();
   }
   ++unwritten_calls_;
   for (uint32_t i = 0; i < address_count; ++i) {
     uint64_t address;
-    memcpy(&address, call.addresses + i, sizeof address);
+    memcpy(&address, call->addresses + i, sizeof address);
     batch_.AddAddress(interner_.Address(address));
   }
 }
 
-void Drain::TakeThread(uint32_t slot, const ThreadRecord* record) {
+void Drain::Take(uint32_t slot, const ThreadRecord* record) {
   FlushBatch();
   bool begins = record->header.type == RecordType::kThreadBegin;
   WriteDropped(slot, record->slot_dropped);

@@ -8,9 +8,7 @@
 #include "preload/drain/batches.h"
 #include "preload/drain/byte_sink.h"
 #include "preload/drain/describe.h"
-#include "preload/drain/gpu_batch.h"
 #include "preload/drain/interner.h"
-#include "preload/format/gpu_records.h"
 #include "preload/format/open_scopes.h"
 #include "preload/format/packet_writer.h"
 #include "preload/format/record.h"
@@ -85,24 +83,37 @@ class Drain {
   void ForgetIfNearlyFull();
   uint32_t DrainSlot(uint32_t index, bool everything);
   const RecordHeader* NextRecord(uint32_t index, uint64_t head, Segment* segment);
-  void Take(uint32_t slot, const RecordHeader* record);
+  void TakeRecord(uint32_t slot, const RecordHeader* header);
+  void Take(uint32_t slot, const TapLineRecord* record);
+  void Take(uint32_t slot, const ThreadRecord* record);
+  void Take(uint32_t slot, const ScopeRecord* record);
+  void Take(uint32_t slot, const CounterRecord* record);
+  void Take(uint32_t slot, const SampleRecord* record);
+  void Take(uint32_t slot, const MemoryRecord* record);
+  void Take(uint32_t slot, const GpuActivityRecord* record);
+  void Take(uint32_t slot, const GpuLinkRecord* record);
+  void Take(uint32_t slot, const GpuGraphNodeRecord* record);
+  void Take(uint32_t slot, const GpuDeviceRecord* record);
+  void Take(uint32_t slot, const GpuWindowRecord* record);
+  void Take(uint32_t slot, const CallTotalsRecord* record);
+  void Take(uint32_t slot, const ProfileRecord* record);
+  void Take(uint32_t, const MappingRecord* record) { WriteMappingPacket(*record, &out_); }
+  void Take(uint32_t, const CapabilityRecord* record) { WriteCapabilityPacket(*record, &out_); }
+  void Take(uint32_t, const PythonModuleRecord* record) { WritePythonModulePacket(*record, &out_); }
+  void Take(uint32_t, const CompiledCodeRecord* record) { WriteCompiledCodePacket(*record, &out_); }
+  void Take(uint32_t slot, const PythonStackRecord* record) { state_.python_stacks[slot] = record->python_stack; }
   uint32_t OpOf(const CallRecord* record);
   uint32_t HintedOpOf(const CallRecord* record);
   void DefineTapOp(uint32_t op, const TapSource& source, const char* text, size_t size);
   void TakeCall(uint32_t slot, const CallRecord* record);
   uint32_t TapOpOf(const TapLineRecord* record, const TapLine& line);
-  void TakeTapLine(uint32_t slot, const TapLineRecord* record);
-  void TakeTotals(const CallTotalsRecord* record);
   void TakeTotalsTable(const TotalsTable* table, uint64_t table_bytes, uint64_t head);
   void AddTotals(uint32_t op, const CallTotalsRecord& record);
-  void TakeThread(uint32_t slot, const ThreadRecord* record);
-  void TakeScope(uint32_t slot, const ScopeRecord* record);
+  void AddScope(uint32_t thread_id, const void* name, uint32_t name_bytes, const ScopeRecord& scope);
   void TakeTapWindow(const ScopeRecord& window);
-  void TakeSample(uint32_t slot, const SampleRecord* record);
   void TakeOpenCall(uint32_t index, uint64_t first_sequence, uint64_t now);
   uint64_t TakeOpenScopes(uint32_t index, uint64_t now);  // returns the first number of a call in the innermost
   void TakeOpenScope(uint32_t index, const OpenScopeEntry& scope, const char* name, uint64_t now);
-  void TakePythonModule(const PythonModuleRecord* record);
   uint32_t NameOf(const void* text, uint32_t bytes);
   uint32_t DefinedNameOf(uint32_t number);
   uint32_t PythonStackOf(uint32_t number);
@@ -112,20 +123,13 @@ class Drain {
   uint32_t DefineStack(uint32_t number, Find find);
   uint32_t OutsideStackOf(const OutsideStacks& stacks, uint32_t number);
   uint32_t OutsidePythonStackOf(const OutsideStacks& stacks, uint32_t number);
-  void TakeCounters(uint32_t slot, const CounterRecord* record);
   void NameCounters(const char* names, size_t size, CounterBatchKey* key);
   void AddReading(const CounterBatchKey& key, const CounterReading& reading);
   uint32_t GpuKernelOf(const GpuActivityRecord& activity);
-  void TakeGpuActivity(const GpuActivityRecord* record);
-  void TakeGpuLink(uint32_t slot, const GpuLinkRecord* record);
-  void TakeGpuGraphNode(uint32_t slot, const GpuGraphNodeRecord* record);
-  void TakeMemory(uint32_t slot, const MemoryRecord* record);
-  void TakeGpuDevice(const GpuDeviceRecord* record);
-  void TakeGpuWindow(const GpuWindowRecord* record);
   bool LeavesOutGpu(uint64_t start_ns);
   void LoseForMemory();
   // `native_stack`: a StackNode, 0: none.
-  void AddCall(uint32_t slot, uint32_t op, BatchedCall call, uint32_t address_count, uint32_t native_stack);
+  void AddCall(uint32_t slot, BatchedCall* call, uint32_t address_count, uint32_t native_stack);
   uint64_t TraceBytes() const { return state_.file_bytes + out_.size(); }
   void PlanLimits(uint64_t now_ticks);
   bool KeepsDetail(uint64_t end_ticks);  // of what ended then
@@ -152,19 +156,19 @@ class Drain {
   const char* error_ = "";
   Interner interner_;
   Buffer out_;  // packets not yet written
-  // Definitions that must precede the open batches: strings, ops, native stacks, Python stacks, GPU kernels.
+  // Definitions that must precede the open batches. Others need new strings while they are written.
   Buffer pending_strings_;
   Buffer pending_;
-  Buffer pending_native_stacks_;
-  Buffer pending_stacks_;
-  Buffer pending_gpu_kernels_;
   Buffer scratch_;
   CallBatch batch_;
-  ScopeBatch scopes_;
-  SampleBatch samples_;
-  CounterBatches counters_;
-  GpuBatches gpu_;
-  Columns<fields::Packet::kWaitBatch, fields::WaitBatch::kRepeated, kMostWaits> waits_;
+  Columns<fields::ScopeBatch::Rows> scopes_;
+  Columns<fields::SampleBatch::Rows> samples_;
+  CounterBatch counters_[8];
+  Columns<fields::GpuActivityBatch::Rows> gpu_activities_;
+  Columns<fields::GpuLinkBatch::Rows> gpu_links_[8];
+  Columns<fields::GpuGraphNodeBatch::Rows> gpu_nodes_;
+  Columns<fields::MemoryBatch::Rows> memory_;
+  Columns<fields::WaitBatch::Rows, kMostWaits> waits_;
   bool leaves_out_gpu_ = false;    // since the end of what is kept in detail
   uint32_t tids_[kMaxSlots] = {};  // of the slots' current threads; 0: began before this drain
   AggregateTable aggregates_;

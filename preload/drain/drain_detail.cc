@@ -55,8 +55,7 @@ void Drain::MarkWindow(uint32_t thread_id, uint64_t start_ticks, uint64_t end_ti
   window.end_ticks = end_ticks;
   window.link = -1;
   window.kind = ScopeKind::kUserRange;
-  if (scopes_.MustFlushBefore(thread_id)) FlushBatch();
-  if (!scopes_.Add(thread_id, NameOf(kScopeWindowName, sizeof kScopeWindowName - 1), 0, window)) LoseForMemory();
+  AddScope(thread_id, kScopeWindowName, sizeof kScopeWindowName - 1, window);
 }
 
 // `at_once`: not even what ended before and is still in a ring.
@@ -129,7 +128,7 @@ void Drain::EndStep(uint32_t thread_id, const ScopeRecord& update) {
     const bool may_begin = ends_turn && detail.has_gpu == 0 && detail.has_tap_windows == 0;
     if (may_begin && detail.steps >= detail.next_step) BeginDetail(thread_id);
   } else if (end_ticks > detail.start_ticks && ++detail.window_steps >= kStepsPerWindow && ends_turn &&
-             (detail.windows != 0 || TraceBytes() + kBytesOfScope * scopes_.count() > beginning_bytes_)) {
+             (detail.windows != 0 || TraceBytes() + kBytesOfScope * scopes_.rows() > beginning_bytes_)) {
     EndDetail(end_ticks, false);
   }
 }

@@ -24,18 +24,9 @@ static_assert(sizeof(KernelKey) == 40);
 void WriteKernelDefinition(uint32_t iid, const KernelKey& kernel, uint32_t name_iid, Buffer* out) {
   PacketWriter writer(out);
   MessageScope message(&writer, fields::Interned::kGpuKernel);
-  fields::InternedGpuKernel::Write({.iid = iid,
-                                    .name_iid = name_iid,
-                                    .grid_x = kernel.grid[0],
-                                    .grid_y = kernel.grid[1],
-                                    .grid_z = kernel.grid[2],
-                                    .block_x = kernel.block[0],
-                                    .block_y = kernel.block[1],
-                                    .block_z = kernel.block[2],
-                                    .registers_per_thread = kernel.registers_per_thread,
-                                    .static_shared_bytes = kernel.static_shared_bytes,
-                                    .dynamic_shared_bytes = kernel.dynamic_shared_bytes},
-                                   &writer);
+  writer.UInt(fields::InternedGpuKernel::kIid, iid);
+  writer.UInt(fields::InternedGpuKernel::kNameIid, name_iid);
+  fields::InternedGpuKernel::Write(kernel, &writer);
 }
 
 void WriteDevice(const GpuDeviceRecord& device, const char* name, Buffer* out) {
@@ -45,6 +36,9 @@ void WriteDevice(const GpuDeviceRecord& device, const char* name, Buffer* out) {
 }
 
 constexpr char kAtLimit[] = "the trace has reached its limit";
+
+// Distance to the start, plus one; 0: unknown.
+uint64_t Before(uint64_t ns, uint64_t start_ns) { return ns == 0 ? 0 : ns < start_ns ? start_ns - ns + 1 : 1; }
 
 template <typename Enum>
 Enum AtMost(Enum value, Enum last) {
@@ -66,11 +60,11 @@ uint32_t Drain::GpuKernelOf(const GpuActivityRecord& activity) {
   uint32_t iid = interner_.GpuKernel(&key, sizeof key, &is_new);
   if (!is_new) return iid;
   DefinedBytes name = FindDefinition(session_, mapping_bytes_, key.name, DefinitionKind::kKernel);
-  WriteKernelDefinition(iid, key, name.data == nullptr ? 0 : NameOf(name.data, name.bytes), &pending_gpu_kernels_);
+  WriteKernelDefinition(iid, key, name.data == nullptr ? 0 : NameOf(name.data, name.bytes), &pending_);
   return iid;
 }
 
-void Drain::TakeGpuActivity(const GpuActivityRecord* record) {
+void Drain::Take(uint32_t, const GpuActivityRecord* record) {
   GpuActivityRecord activity;
   memcpy(&activity, record, sizeof activity);
   if (LeavesOutGpu(activity.start_ns)) return;
@@ -79,43 +73,59 @@ void Drain::TakeGpuActivity(const GpuActivityRecord* record) {
   activity.source = AtMost(activity.source, GpuTimeSource::kEvents);
   activity.direction = AtMost(activity.direction, CopyDirection::kSet);
   activity.host_memory = AtMost(activity.host_memory, HostMemory::kManaged);
-  if (gpu_.activities.MustFlushBefore(activity.source)) FlushBatch();
-  uint32_t kernel = activity.kind == GpuActivityKind::kKernel ? GpuKernelOf(activity) : 0;
-  if (!gpu_.activities.Add(activity, kernel)) LoseForMemory();
+  const auto source = static_cast<uint64_t>(activity.source);
+  if (!gpu_activities_.Takes(source)) FlushBatch();
+  const struct {
+    uint64_t duration_ns, queued_before_ns, submitted_before_ns;
+    uint32_t kernel_iid;
+  } more = {activity.end_ns > activity.start_ns ? activity.end_ns - activity.start_ns : 0,
+            Before(activity.queued_ns, activity.start_ns), Before(activity.submitted_ns, activity.start_ns),
+            activity.kind == GpuActivityKind::kKernel ? GpuKernelOf(activity) : 0};
+  if (!gpu_activities_.Add(source, more, activity)) LoseForMemory();
 }
 
 // Ring `slot` has links for calls of its own thread, or names another one.
-void Drain::TakeGpuLink(uint32_t slot, const GpuLinkRecord* record) {
+void Drain::Take(uint32_t slot, const GpuLinkRecord* record) {
   GpuLinkRecord link;
   memcpy(&link, record, sizeof link);
   uint32_t thread_id = link.thread_id != 0 ? link.thread_id : state_.thread_ids[slot];
   if (thread_id == 0 || LeavesOutGpu(0)) return;  // no thread, or beyond the limit
-  if (!gpu_.AddLink(thread_id, link, &out_)) LoseForMemory();
+  auto links = BatchFor(uint64_t{thread_id}, gpu_links_);
+  if (links == nullptr) {
+    for (auto& batch : gpu_links_) batch.Flush(&out_);
+    links = gpu_links_;
+  }
+  if (!links->Add(thread_id, link)) LoseForMemory();
 }
 
-void Drain::TakeGpuGraphNode(uint32_t slot, const GpuGraphNodeRecord* record) {
+void Drain::Take(uint32_t slot, const GpuGraphNodeRecord* record) {
   GpuGraphNodeRecord node;
   memcpy(&node, record, sizeof node);
-  if (state_.thread_ids[slot] == 0 || LeavesOutGpu(0)) return;
-  if (!gpu_.AddNode(state_.thread_ids[slot], node, &out_)) LoseForMemory();
+  const uint32_t thread_id = state_.thread_ids[slot];
+  if (thread_id == 0 || LeavesOutGpu(0)) return;
+  if (!gpu_nodes_.Takes(thread_id)) gpu_nodes_.Flush(&out_);
+  if (!gpu_nodes_.Add(thread_id, node)) LoseForMemory();
 }
 
 // Of the beginning that is kept in detail: what is freed after a gap is not known.
-void Drain::TakeMemory(uint32_t slot, const MemoryRecord* record) {
+void Drain::Take(uint32_t slot, const MemoryRecord* record) {
   MemoryRecord memory = {};
   memcpy(&memory, record, record->header.hook == 0 ? offsetof(MemoryRecord, allocated) : sizeof memory);
-  if (state_.thread_ids[slot] == 0 || state_.detail.windows != 0 || !KeepsDetail(memory.ticks)) return;
-  if (!gpu_.AddMemory(state_.thread_ids[slot], memory, &out_)) LoseForMemory();
+  const uint32_t thread_id = state_.thread_ids[slot];
+  if (thread_id == 0 || state_.detail.windows != 0 || !KeepsDetail(memory.ticks)) return;
+  if (!memory_.Takes(thread_id)) memory_.Flush(&out_);
+  const struct { uint32_t device; } more = {memory.header.hook};
+  if (!memory_.Add(thread_id, memory, more)) LoseForMemory();
 }
 
-void Drain::TakeGpuDevice(const GpuDeviceRecord* record) {
+void Drain::Take(uint32_t, const GpuDeviceRecord* record) {
   GpuDeviceRecord device;
   memcpy(&device, record, sizeof device);
   if (sizeof device + uint64_t{device.name_bytes} > uint64_t{device.header.words} * 8) return;
   WriteDevice(device, reinterpret_cast<const char*>(record + 1), &out_);
 }
 
-void Drain::TakeGpuWindow(const GpuWindowRecord* record) {
+void Drain::Take(uint32_t, const GpuWindowRecord* record) {
   GpuWindowRecord window;
   memcpy(&window, record, sizeof window);
   if (sizeof window + uint64_t{window.text_bytes} > uint64_t{window.header.words} * 8) return;
@@ -177,7 +187,7 @@ void Drain::NameCounters(const char* names, size_t size, CounterBatchKey* key) {
   }
 }
 
-void Drain::TakeCounters(uint32_t slot, const CounterRecord* record) {
+void Drain::Take(uint32_t slot, const CounterRecord* record) {
   DefinedBytes names = FindDefinition(session_, mapping_bytes_, record->set, DefinitionKind::kText);
   uint32_t count = record->header.shape_words;
   if (names.data == nullptr || count > kMaxCountersOfSet) return;
@@ -199,11 +209,12 @@ void Drain::AddReading(const CounterBatchKey& key, const CounterReading& reading
     ++state_.left_out_readings;
     return;
   }
-  CounterBatch* batch = counters_.For(key);
+  CounterBatch* batch = BatchFor(key, counters_);
   if (batch == nullptr) {
     FlushBatch();
-    batch = counters_.For(key);
+    batch = counters_;
   }
+  if (batch->rows() == 0) batch->SetKey(key);
   if (!batch->Add(reading)) LoseForMemory();
 }
 

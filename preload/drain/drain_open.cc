@@ -78,7 +78,7 @@ void Drain::TakeOpenScope(uint32_t index, const OpenScopeEntry& scope, const cha
   copy.record.name_bytes = static_cast<uint16_t>(bytes);
   copy.record.kind = scope.kind;
   memcpy(copy.name, name, bytes);
-  TakeScope(index, &copy.record);
+  Take(index, &copy.record);
 }
 
 }  // namespace dlhook::inline drain

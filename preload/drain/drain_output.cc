@@ -26,8 +26,7 @@ void WriteLeftOut(LossReason reason, const char* detail, uint64_t* count, Buffer
 }  // namespace
 
 bool Drain::HasDefinitions() const {
-  const size_t stacks = pending_native_stacks_.size() + pending_stacks_.size() + pending_gpu_kernels_.size();
-  return pending_strings_.size() + pending_.size() + interner_.new_addresses().size() + stacks > 0;
+  return pending_strings_.size() + pending_.size() + interner_.new_addresses().size() > 0;
 }
 
 // Definitions first, then the calls that use them.
@@ -43,23 +42,20 @@ void Drain::FlushBatch() {
       writer.UInt(fields::Interned::kFirstAddressIid, interner_.first_new_address_iid());
       writer.Packed(fields::Interned::kAddress, addresses);
     }
-    out_.Append(pending_native_stacks_.data(), pending_native_stacks_.size());
-    out_.Append(pending_stacks_.data(), pending_stacks_.size());
-    out_.Append(pending_gpu_kernels_.data(), pending_gpu_kernels_.size());
     writer.End(interned);
     writer.End(packet);
     pending_strings_.Clear();
     pending_.Clear();
-    pending_native_stacks_.Clear();
-    pending_stacks_.Clear();
-    pending_gpu_kernels_.Clear();
     interner_.ClearNewAddresses();
   }
-  if (batch_.count() > 0) batch_.Flush(&out_);
-  if (scopes_.count() > 0) scopes_.Flush(&out_);
-  if (samples_.count() > 0) samples_.Flush(session_->sample_interval_ns, &out_);
-  counters_.Flush(&out_);
-  gpu_.Flush(&out_);
+  batch_.Flush(&out_);
+  scopes_.Flush(&out_);
+  samples_.Flush(&out_);
+  for (CounterBatch& batch : counters_) batch.Flush(&out_);
+  memory_.Flush(&out_);
+  gpu_nodes_.Flush(&out_);
+  for (auto& links : gpu_links_) links.Flush(&out_);
+  gpu_activities_.Flush(&out_);
 }
 
 void Drain::FlushAggregates(uint64_t now_ticks, bool force) {

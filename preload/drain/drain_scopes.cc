@@ -47,7 +47,7 @@ uint32_t Drain::PythonStackOf(uint32_t number) {
   uint32_t count = stack->frame_count;
   if (count > room) count = static_cast<uint32_t>(room);
   if (count > kMaxFrames) count = kMaxFrames;
-  PacketWriter writer(&pending_stacks_);
+  PacketWriter writer(&pending_);
   MessageScope message(&writer, fields::Interned::kPythonStack);
   fields::InternedPythonStack::Write({.iid = iid, .is_cut = stack->is_cut != 0}, &writer);
   for (uint32_t i = 0; i < count; ++i) {
@@ -62,8 +62,7 @@ uint32_t Drain::PythonStackOf(uint32_t number) {
   return iid;
 }
 
-void Drain::TakeScope(uint32_t slot, const ScopeRecord* record) {
-  if (sizeof *record + uint64_t{record->name_bytes} > uint64_t{record->header.words} * 8) return;
+void Drain::Take(uint32_t slot, const ScopeRecord* record) {
   uint32_t thread_id = state_.thread_ids[slot];
   if (record->end_ticks > state_.last_record_ticks) state_.last_record_ticks = record->end_ticks;
   if (record->cut != 0) fields::Loss::WritePacket({LossReason::kRecordTooLong, thread_id, 1, 0, "scope"}, &out_);
@@ -74,21 +73,23 @@ void Drain::TakeScope(uint32_t slot, const ScopeRecord* record) {
     ++state_.left_out_scopes;
     return;
   }
-  if (scopes_.MustFlushBefore(thread_id)) FlushBatch();
-  uint32_t name = NameOf(record + 1, record->name_bytes);
-  if (!scopes_.Add(thread_id, name, PythonStackOf(record->python_stack), *record)) LoseForMemory();
+  AddScope(thread_id, record + 1, record->name_bytes, *record);
   if (ends_step) EndStep(thread_id, *record);
+}
+
+void Drain::AddScope(uint32_t thread_id, const void* name, uint32_t name_bytes, const ScopeRecord& scope) {
+  if (!scopes_.Takes(thread_id)) FlushBatch();
+  const struct {
+    uint32_t name_iid, python_stack_iid;
+    uint64_t duration_ticks;
+  } more = {NameOf(name, name_bytes), PythonStackOf(scope.python_stack), scope.end_ticks - scope.start_ticks};
+  if (!scopes_.Add(thread_id, more, scope)) LoseForMemory();
 }
 
 // A mark of no length begins a window, a range ends it.
 void Drain::TakeTapWindow(const ScopeRecord& window) {
   state_.detail.has_tap_windows = 1;
   state_.detail.tap_window_ticks = window.end_ticks == window.start_ticks ? window.start_ticks : 0;
-}
-
-void Drain::TakePythonModule(const PythonModuleRecord* record) {
-  if (sizeof *record + uint64_t{record->text_bytes} > uint64_t{record->header.words} * 8) return;
-  WritePythonModulePacket(*record, &out_);
 }
 
 // Native stacks in the drain: nodes of the session's tree -> Interned.stack. Samples, which are little else.
@@ -136,7 +137,7 @@ uint32_t Drain::DefineStack(uint32_t number, Find find) {
   }
   while (depth-- > 0) {
     interner_.AddStackNode(numbers[depth]);
-    WriteNode(numbers[depth], nodes[depth], interner_.Address(nodes[depth].address), &pending_native_stacks_);
+    WriteNode(numbers[depth], nodes[depth], interner_.Address(nodes[depth].address), &pending_);
   }
   return number;
 }
@@ -159,18 +160,18 @@ uint32_t Drain::OutsideStackOf(const OutsideStacks& stacks, uint32_t number) {
   });
 }
 
-void Drain::TakeSample(uint32_t slot, const SampleRecord* record) {
+void Drain::Take(uint32_t slot, const SampleRecord* record) {
   uint32_t thread_id = state_.thread_ids[slot];
   if (record->ticks > state_.last_record_ticks) state_.last_record_ticks = record->ticks;
   if (!KeepsDetail(record->ticks)) {
     state_.left_out_samples += record->intervals;
     return;
   }
-  if (samples_.MustFlushBefore(thread_id)) FlushBatch();
-  BatchedSample ids = {interner_.Address(record->address),
-                       record->native_stack == 0 ? 0 : NativeStackOf(record->native_stack),
-                       PythonStackOf(record->python_stack)};
-  if (!samples_.Add(thread_id, ids, *record)) LoseForMemory();
+  if (!samples_.Takes(thread_id)) FlushBatch();
+  const StackIids iids = {interner_.Address(record->address), NativeStackOf(record->native_stack),
+                          PythonStackOf(record->python_stack)};
+  if (!samples_.Add(thread_id, iids, record->header, *record)) return LoseForMemory();
+  samples_.Set(fields::SampleBatch::kIntervalNs, session_->sample_interval_ns);
 }
 
 // Where threads were blocked, in the drain: packets of their own, because there are few.
@@ -188,7 +189,7 @@ uint32_t Drain::OutsidePythonStackOf(const OutsideStacks& stacks, uint32_t numbe
   const uint32_t iid = interner_.PythonStack(kOutsidePython + number, &is_new);
   if (!is_new) return iid;
   const OutsidePythonStack& stack = stacks.python[number - 1];
-  PacketWriter writer(&pending_stacks_);
+  PacketWriter writer(&pending_);
   MessageScope message(&writer, fields::Interned::kPythonStack);
   fields::InternedPythonStack::Write({.iid = iid, .is_cut = stack.is_cut}, &writer);
   for (uint32_t i = 0; i < stack.count; ++i) {
@@ -228,19 +229,12 @@ void Drain::AddWaits(uint32_t thread_id, const Wait* waits, uint32_t count, cons
     return;
   }
   ForgetIfNearlyFull();
-  using enum fields::WaitBatch::Number;
-  if (!waits_.Start()) return LoseForMemory();
-  waits_.Set(kThreadId, thread_id);
   for (uint32_t i = 0; i < count && !waits_.full(); ++i) {
     const Wait& wait = waits[i];
-    waits_.PutDelta(kStartDelta, wait.start_ticks);
-    waits_.Put(kTicks, wait.end_ticks - wait.start_ticks);
-    waits_.Put(kBlockedIn, static_cast<uint64_t>(wait.blocked_in));
-    waits_.Put(kAddressIid, interner_.Address(wait.address));
-    waits_.Put(kStackIid, OutsideStackOf(stacks, wait.native_stack));
-    waits_.Put(kCut, static_cast<uint64_t>(wait.cut));
-    waits_.Put(kPythonStackIid, OutsidePythonStackOf(stacks, wait.python_stack));
-    waits_.EndRow();
+    const struct { uint64_t start, ticks; } times = {wait.start_ticks, wait.end_ticks - wait.start_ticks};
+    const StackIids iids = {interner_.Address(wait.address), OutsideStackOf(stacks, wait.native_stack),
+                            OutsidePythonStackOf(stacks, wait.python_stack)};
+    if (!waits_.Add(thread_id, times, iids, wait)) return LoseForMemory();
   }
   FlushBatch();  // the definitions first
   waits_.Flush(&out_);

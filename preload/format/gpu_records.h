@@ -23,7 +23,6 @@ struct GpuActivityRecord {
   uint32_t kernel;       // its name: a definition (kKernel), 0: none
   uint32_t graph;        // CUPTI's id of the executable graph, 0: none
   uint32_t device;       // CUDA's ordinal in this process
-  uint32_t peer_device;  // for copies between devices: the destination, kNoDevice: none
   uint32_t context;
   uint32_t stream;  // CUPTI's id; for events: our own number
   uint32_t grid[3];
@@ -35,10 +34,9 @@ struct GpuActivityRecord {
   GpuTimeSource source;
   CopyDirection direction;
   HostMemory host_memory;
-  uint8_t reserved[2];
+  uint8_t reserved[6];
 };
 static_assert(sizeof(GpuActivityRecord) == 136);
-constexpr uint32_t kNoDevice = 0xffffffff;
 
 // GPU work with this correlation id was requested by that call. Ids are unique within the process, but may recur after
 // CUPTI was handed to the application: the last link before the work counts.

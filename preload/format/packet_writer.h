@@ -19,6 +19,14 @@ struct TextSpan {
   constexpr TextSpan(const char* text) : data(text), size(__builtin_strlen(text)) {}
 };
 
+// The types of a message's fields, by number. Others than these are numbers.
+struct MessageForm {
+  uint32_t texts;               // bit i: field i is a string
+  uint32_t columns;             // … a packed field of numbers
+  uint32_t messages;            // … a message, whose form is
+  const MessageForm* inner[3];  // that of the first such field, of the next …
+};
+
 // Header.schema_major and schema_minor of the traces that this version writes. They are the newest that it knows, too.
 constexpr uint32_t kSchemaMajor = 1;
 constexpr uint32_t kSchemaMinor = 1;

@@ -247,7 +247,6 @@ ActivityUse ReadActivity(const void* record, uint32_t version, int64_t clock_off
   *activity = {};
   activity->header = {sizeof *activity / 8, RecordType::kGpuActivity, 0, 0, 0, 0};
   activity->source = GpuTimeSource::kCupti;
-  activity->peer_device = kNoDevice;
   *kernel_name = nullptr;
   uint32_t kind = *static_cast<const uint32_t*>(record);
   switch (kind) {
@@ -261,13 +260,10 @@ ActivityUse ReadActivity(const void* record, uint32_t version, int64_t clock_off
     case cupti::kMemcpy:
       ReadCopy(*static_cast<const cupti::MemcpyRecord*>(record), version, activity);
       return Finish(clock_offset_ns, activity);
-    case cupti::kMemcpyPeer: {
-      auto copy = static_cast<const cupti::MemcpyPeerRecord*>(record);
-      ReadCopy(*copy, version, activity);
+    case cupti::kMemcpyPeer:
+      ReadCopy(*static_cast<const cupti::MemcpyPeerRecord*>(record), version, activity);
       activity->direction = CopyDirection::kPeer;
-      activity->peer_device = copy->destination_device;
       return Finish(clock_offset_ns, activity);
-    }
     case cupti::kMemset:
       ReadSet(*static_cast<const cupti::MemsetRecord*>(record), version, activity);
       return Finish(clock_offset_ns, activity);

@@ -56,7 +56,6 @@ bool WriteActivity(const Collector& collector, const EventPair& pair) {
   record.sequence = pair.sequence;
   record.thread_id = pair.thread_id;
   record.device = context.device;
-  record.peer_device = kNoDevice;
   record.context = context.number;
   record.stream = pair.stream_number;
   record.kind = pair.kind;

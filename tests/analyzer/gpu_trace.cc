@@ -27,7 +27,6 @@ void DropZeroColumns(trace::GpuActivityBatch* batch) {
   drop(batch->mutable_bytes());
   drop(batch->mutable_direction());
   drop(batch->mutable_host_memory());
-  drop(batch->mutable_peer_device());
   drop(batch->mutable_graph_node());
   drop(batch->mutable_graph());
   drop(batch->mutable_queued_before_ns());
@@ -49,7 +48,6 @@ void AddActivity(const TestActivity& activity, const TestActivity& previous, tra
   batch->add_bytes(activity.bytes);
   batch->add_direction(activity.direction);
   batch->add_host_memory(activity.host_memory);
-  batch->add_peer_device(activity.peer_device_plus_1);
   batch->add_graph_node(activity.graph_node);
   batch->add_graph(activity.graph);
   batch->add_queued_before_ns(before(activity.queued_ns));

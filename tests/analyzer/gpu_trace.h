@@ -27,7 +27,6 @@ struct TestActivity {
   uint64_t bytes = 0;
   trace::Copy::Direction direction = trace::Copy::DIRECTION_UNKNOWN;
   trace::Copy::HostMemory host_memory = trace::Copy::NONE;
-  uint32_t peer_device_plus_1 = 0;
   uint64_t graph_node = 0;
   uint32_t graph = 0;
   int64_t queued_ns = -1;  // -1: not known

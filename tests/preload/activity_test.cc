@@ -123,7 +123,6 @@ TEST(ActivityTest, Copies) {
     EXPECT_EQ(read.activity.bytes, 4096u);
     EXPECT_EQ(read.activity.correlation, 12u);
     EXPECT_EQ(read.activity.graph_node, 13u);
-    EXPECT_EQ(read.activity.peer_device, kNoDevice);
     EXPECT_EQ(read.name, nullptr);
   }
 }
@@ -141,7 +140,6 @@ TEST(ActivityTest, CopiesBetweenDevices) {
   ASSERT_EQ(read.use, ActivityUse::kActivity);
   EXPECT_EQ(read.activity.direction, CopyDirection::kPeer);
   EXPECT_EQ(read.activity.device, 1u);
-  EXPECT_EQ(read.activity.peer_device, 3u);
   EXPECT_EQ(read.activity.correlation, 21u);
 }
 

@@ -58,7 +58,6 @@ GpuActivityRecord Kernel(uint32_t name, uint64_t start_ns, uint64_t duration_ns,
   kernel.kernel = name;
   kernel.context = 1;
   kernel.stream = 7;
-  kernel.peer_device = kNoDevice;
   for (uint32_t i = 0; i < 3; ++i) kernel.grid[i] = 10 + i;
   for (uint32_t i = 0; i < 3; ++i) kernel.block[i] = 20 + i;
   kernel.registers_per_thread = 40;
@@ -115,7 +114,6 @@ std::vector<std::string> Activities(const trace::Trace& trace) {
       add("bytes ", At(batch.bytes(), i), &line);
       add("direction ", At(batch.direction(), i), &line);
       add("memory ", At(batch.host_memory(), i), &line);
-      add("peer ", At(batch.peer_device(), i), &line);
       add("node ", At(batch.graph_node(), i), &line);
       add("graph ", At(batch.graph(), i), &line);
       add("queued ", At(batch.queued_before_ns(), i), &line);
@@ -194,7 +192,6 @@ TEST(DrainGpuTest, ActivitiesComeOutAsTheyWentIn) {
   PutActivity(&ring, CopyToDevice(kNow - 7000, 1800, 119, 65536));  // reported late
   GpuActivityRecord peer = CopyToDevice(kNow + 9000, 5, uint32_t{1} << 31, uint64_t{1} << 40);
   peer.device = 1;
-  peer.peer_device = 0;
   peer.graph_node = (uint64_t{3} << 32) | 5;
   peer.graph = 3;
   PutActivity(&ring, peer);
@@ -210,7 +207,7 @@ TEST(DrainGpuTest, ActivitiesComeOutAsTheyWentIn) {
               ElementsAre("CUPTI KERNEL 0/1/7 0+4000 #120 _Z4axpyifPKfPf<10,22>",
                           "CUPTI KERNEL 0/1/7 5000+10 #121 _Z4axpyifPKfPf<10,22> queued 1001 submitted 1",
                           "CUPTI COPY 0/1/7 18446744073709544616+1800 #119 bytes 65536 direction 1 memory 3",
-                          "CUPTI COPY 1/1/7 9000+5 #2147483648 bytes 1099511627776 direction 1 memory 3 peer 1 node "
+                          "CUPTI COPY 1/1/7 9000+5 #2147483648 bytes 1099511627776 direction 1 memory 3 node "
                           "12884901893 graph 3",
                           "EVENTS OP 0/1/7 10000+500 #0 thread 2 sequence 77"));
   EXPECT_EQ(trace.ByteSizeLong(), bytes.size()) << "as short as libprotobuf writes it";

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "preload/drain/batches.h"
 #include "preload/drain/drain.h"
 #include "tests/preload/session_fixture.h"
 
@@ -96,7 +95,7 @@ TEST(DrainSamplesTest, ManyTakeSeveralBatches) {
   ASSERT_TRUE(drain.Open(session.header(), session.bytes(), &sink));
   RingProducer ring = session.Producer(0);
   PutThread(&ring, 1, "main");
-  const uint64_t count = 3 * SampleBatch::kMaxSamples + 1;
+  const uint64_t count = 3 * 1024 + 1;
   for (uint64_t i = 0; i < count; ++i) {
     while (!PutSample(&ring, Sample(1000 + i, 10 + i))) drain.Step(true, false);
   }

@@ -11,7 +11,7 @@ from e2e import one
 # requesting call, None: not known; for a graph's nodes that of the launch.
 Activity = collections.namedtuple(
     "Activity", "kind source device context stream start_ns end_ns correlation kernel grid block bytes direction "
-    "host_memory peer graph_node graph queued_ns submitted_ns call")  # fmt: skip
+    "host_memory graph_node graph queued_ns submitted_ns call")  # fmt: skip
 Node = collections.namedtuple("Node", "node original call")
 DIRECTIONS = ("unknown", "HtoD", "DtoH", "DtoD", "HtoH", "peer", "set")
 HOST_MEMORY = ("none", "unknown", "pageable", "pinned", "managed")
@@ -62,7 +62,7 @@ class GpuTrace(e2e.TraceWithOperands):
             return values or [0] * count
 
         names = ("device", "context", "stream", "start_delta_ns", "duration_ns", "correlation_delta", "kernel_iid",
-                 "bytes", "direction", "host_memory", "peer_device", "graph_node", "graph", "queued_before_ns",
+                 "bytes", "direction", "host_memory", "graph_node", "graph", "queued_before_ns",
                  "submitted_before_ns", "thread_id", "sequence")  # fmt: skip
         start, correlation = one(data, "base_start_ns", 0), 0
         for kind, row in zip(data.get("kind", []), zip(*map(column, names), strict=True), strict=True):
@@ -77,7 +77,7 @@ class GpuTrace(e2e.TraceWithOperands):
                 kind, source, row["device"], row["context"], row["stream"], start, start + row["duration_ns"],
                 correlation, self._strings.get(one(kernel, "name_iid", 0), ""), grid, block, row["bytes"],
                 DIRECTIONS[row["direction"]], HOST_MEMORY[row["host_memory"]],
-                row["peer_device"] - 1 if row["peer_device"] else None, row["graph_node"], row["graph"],
+                row["graph_node"], row["graph"],
                 queued, submitted, (row["thread_id"], row["sequence"]) if row["thread_id"] else None))  # fmt: skip
 
     def _add_links(self, data):
