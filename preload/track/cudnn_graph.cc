@@ -1,5 +1,6 @@
 #include "preload/track/cudnn_graph.h"
 
+#include <initializer_list>
 #include <new>
 
 #include "preload/abi/arguments.h"
@@ -69,44 +70,23 @@ constexpr NumberList kNumberLists[] = {
 
 void SetNumber(BackendNode* node, const BackendSetArgs& args) {
   int64_t value = NumberAt(args);
-  switch (args.name) {
-    case 901:  // tensor
-    case 100:  // compute types: convolution, pointwise, matmul, reduction, resampling
-    case 1:
-    case 1500:
-    case 1601:
-    case 1701:
-      node->data_type = static_cast<int32_t>(value);
-      return;
-    case 101:  // modes: convolution, pointwise, reduction, resampling, normalization
-    case 0:
-    case 1600:
-    case 1700:
-    case 2000:
-    case 2100:
-      node->mode = static_cast<int32_t>(value);
-      return;
-    case 904:
-      node->vector_count = static_cast<uint32_t>(value);
-      return;
-    case 905:
-      node->vectorized_dim = static_cast<uint32_t>(value);
-      return;
-    case 906:
-      node->uid = value;
-      return;
-    case 907:
-      node->is_virtual = value != 0;
-      return;
-    case 908:
-      node->by_value = value != 0;
-      return;
-    case kHeuristicMode:
-      node->heuristic_mode = static_cast<int32_t>(value);
-      return;
-    default:
-      return;
-  }
+  auto number = static_cast<int32_t>(value);
+  auto is = [&](std::initializer_list<int32_t> names) {
+    for (int32_t name : names) {
+      if (name == args.name) return true;
+    }
+    return false;
+  };
+  // Tensor, then compute types: convolution, pointwise, matmul, reduction, resampling.
+  if (is({901, 100, 1, 1500, 1601, 1701})) node->data_type = number;
+  // Modes: convolution, pointwise, reduction, resampling, normalization.
+  if (is({101, 0, 1600, 1700, 2000, 2100})) node->mode = number;
+  if (is({904})) node->vector_count = static_cast<uint32_t>(value);
+  if (is({905})) node->vectorized_dim = static_cast<uint32_t>(value);
+  if (is({906})) node->uid = value;
+  if (is({907})) node->is_virtual = value != 0;
+  if (is({908})) node->by_value = value != 0;
+  if (is({kHeuristicMode})) node->heuristic_mode = number;
 }
 
 // The library's payload is the kernels themselves in base64, up to 128 KiB, at the end: left out.

@@ -35,17 +35,16 @@ enum {
   kEngineBehaviorNote = 1305
 };
 
-// cudnnBackendDescriptorType_t, as far as it is distinguished.
-// clang-format off
+// cudnnBackendDescriptorType_t, as far as it is distinguished; those of operations are CudnnOperation.
 enum BackendType : int32_t {
-  kBackendPointwise = 0, kBackendConvolution = 1, kBackendEngine = 2, kBackendEngineConfig = 3, kBackendEngineHeuristic = 4,
-  kBackendPlan = 5, kBackendKnobChoice = 7, kBackendConvolutionForward = 10, kBackendConvolutionBackwardFilter = 11,
-  kBackendConvolutionBackwardData = 12, kBackendOperationGraph = 15, kBackendVariantPack = 16, kBackendTensor = 17,
-  kBackendMatmul = 18, kBackendOperationMatmul = 19, kBackendReduction = 21, kBackendResample = 24, kBackendNormForward = 29,
-  kBackendNormBackward = 30, kBackendRng = 32, kBackendSdpaForward = 41, kBackendSdpaBackward = 43,
-  kBackendLastKnown = 50
+  kBackendConvolution = 1,
+  kBackendEngine = 2,
+  kBackendEngineConfig = 3,
+  kBackendPlan = 5,
+  kBackendKnobChoice = 7,
+  kBackendVariantPack = 16,
+  kBackendTensor = 17
 };
-// clang-format on
 
 constexpr int kBackendDims = 8;
 

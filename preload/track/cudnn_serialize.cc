@@ -18,68 +18,61 @@ const char* OperationName(int32_t type) {
   return *name != '\0' ? name : EnumName(CudnnOperation::kUnknown);
 }
 
-// The meaning of an operation's attribute (cudnnBackendAttributeName_t): one row for each tensor that a backend
-// operation writes, and for those with a name of their own. Every other tensor is an input.
+// Attributes of operations (cudnnBackendAttributeName_t): tensors with a role of their own, then all others that an operation
+// writes. What is left is read.
 struct TensorAttribute {
   int32_t attribute;
   TensorRole role;
   bool is_output;
 };
-constexpr TensorAttribute kTensorAttributes[] = {
-    {703, TensorRole::kW, false},      {704, TensorRole::kX, false},      {705, TensorRole::kY, true},
-    {709, TensorRole::kW, false},      {710, TensorRole::kDx, true},      {711, TensorRole::kDy, false},
-    {715, TensorRole::kDw, true},      {716, TensorRole::kX, false},      {717, TensorRole::kDy, false},
-    {753, TensorRole::kOutput, true},                                     // pointwise y
-    {756, TensorRole::kOutput, true},                                     // pointwise dx
-    {773, TensorRole::kOutput, true},  {774, TensorRole::kOutput, true},  // statistics
-    {788, TensorRole::kOutput, true},  {789, TensorRole::kOutput, true},  {790, TensorRole::kOutput, true},
-    {791, TensorRole::kOutput, true},  {792, TensorRole::kOutput, true},  {793, TensorRole::kOutput, true},
-    {1522, TensorRole::kOutput, true},  // matmul c
-    {1611, TensorRole::kOutput, true},  // reduction y
-    {1626, TensorRole::kOutput, true}, {1627, TensorRole::kOutput, true}, {1628, TensorRole::kOutput, true},
-    {1629, TensorRole::kOutput, true}, {1630, TensorRole::kOutput, true},  // batch normalization, backward weights
-    {1710, TensorRole::kX, false},     {1711, TensorRole::kY, true},      {1712, TensorRole::kOutput, true},
-    {1720, TensorRole::kDx, true},     {1721, TensorRole::kDy, false},  // resampling
-    {1803, TensorRole::kOutput, true}, {1904, TensorRole::kOutput, true}, {1951, TensorRole::kOutput, true},
-    {2002, TensorRole::kX, false},     {2003, TensorRole::kMean, true},   {2004, TensorRole::kVariance, true},
-    {2005, TensorRole::kScale, false}, {2006, TensorRole::kBias, false},  {2011, TensorRole::kOutput, true},
-    {2012, TensorRole::kOutput, true}, {2013, TensorRole::kY, true},  // normalization, forward
-    {2101, TensorRole::kX, false},     {2102, TensorRole::kMean, false},  {2103, TensorRole::kVariance, false},
-    {2104, TensorRole::kDy, false},    {2105, TensorRole::kScale, false}, {2107, TensorRole::kOutput, true},
-    {2108, TensorRole::kDbias, true},  {2109, TensorRole::kDx, true},  // normalization, backward
-    {2201, TensorRole::kOutput, true}, {2251, TensorRole::kOutput, true}, {2271, TensorRole::kOutput, true},
-    {2310, TensorRole::kOutput, true}, {2501, TensorRole::kOutput, true}, {2502, TensorRole::kOutput, true},
-    {2602, TensorRole::kOutput, true}, {2803, TensorRole::kOutput, true}, {2804, TensorRole::kOutput, true},
-    {2817, TensorRole::kOutput, true}, {2859, TensorRole::kOutput, true}, {2860, TensorRole::kOutput, true},
-    {2861, TensorRole::kOutput, true}, {2864, TensorRole::kOutput, true}, {2905, TensorRole::kOutput, true},
-    {2953, TensorRole::kOutput, true}, {3006, TensorRole::kOutput, true}, {3101, TensorRole::kOutput, true},
-    {3102, TensorRole::kOutput, true}, {3103, TensorRole::kOutput, true}, {3104, TensorRole::kOutput, true},
-    {3201, TensorRole::kOutput, true}, {3301, TensorRole::kOutput, true}, {3401, TensorRole::kOutput, true},
-    {3411, TensorRole::kOutput, true},
-};
+constexpr TensorAttribute kRoles[] = {
+    {703, TensorRole::kW, false},         {704, TensorRole::kX, false},
+    {705, TensorRole::kY, true},          {709, TensorRole::kW, false},
+    {710, TensorRole::kDx, true},         {711, TensorRole::kDy, false},
+    {715, TensorRole::kDw, true},         {716, TensorRole::kX, false},
+    {717, TensorRole::kDy, false},  // convolutions
+    {1710, TensorRole::kX, false},        {1711, TensorRole::kY, true},
+    {1720, TensorRole::kDx, true},        {1721, TensorRole::kDy, false},  // resampling
+    {2002, TensorRole::kX, false},        {2003, TensorRole::kMean, true},
+    {2004, TensorRole::kVariance, true},  {2005, TensorRole::kScale, false},
+    {2006, TensorRole::kBias, false},     {2013, TensorRole::kY, true},  // normalization
+    {2101, TensorRole::kX, false},        {2102, TensorRole::kMean, false},
+    {2103, TensorRole::kVariance, false}, {2104, TensorRole::kDy, false},
+    {2105, TensorRole::kScale, false},    {2108, TensorRole::kDbias, true},
+    {2109, TensorRole::kDx, true}};
+constexpr int16_t kOutputs[] = {753,  756,  773,  774,  788,  789,  790,  791,  792,  793,  // pointwise, statistics
+                                1522, 1611, 1626, 1627, 1628, 1629, 1630, 1712, 1803, 1904, 1951, 2011, 2012,
+                                2107,  // matmul, reduction, normalization …
+                                2201, 2251, 2271, 2310, 2501, 2502, 2602, 2803, 2804, 2817, 2859, 2860, 2861,
+                                2864, 2905, 2953, 3006, 3101, 3102, 3103, 3104, 3201, 3301, 3401, 3411};
 
 TensorAttribute DescribeAttribute(int32_t attribute) {
-  for (const TensorAttribute& known : kTensorAttributes) {
+  for (const TensorAttribute& known : kRoles) {
     if (known.attribute == attribute) return known;
+  }
+  for (int32_t output : kOutputs) {
+    if (output == attribute) return {attribute, TensorRole::kOutput, true};
   }
   return {attribute, TensorRole::kInput, false};
 }
 
+bool Is(const BackendNode& node, CudnnOperation operation) { return node.type == static_cast<int32_t>(operation); }
+
 // The tensors whose addresses an execution records: two inputs, one output.
 struct MainTensors {
-  int32_t type;
+  CudnnOperation operation;
   int32_t attributes[3];
 };
-constexpr MainTensors kMainTensors[] = {{kBackendConvolutionForward, {704, 703, 705}},
-                                        {kBackendConvolutionBackwardData, {711, 709, 710}},
-                                        {kBackendConvolutionBackwardFilter, {716, 717, 715}},
-                                        {kBackendSdpaForward, {2800, 2801, 2803}},
-                                        {kBackendSdpaBackward, {2851, 2852, 2859}},
-                                        {kBackendOperationMatmul, {1520, 1521, 1522}},
-                                        {kBackendNormForward, {2002, 2005, 2013}},
-                                        {kBackendNormBackward, {2101, 2104, 2109}},
-                                        {25, {1710, 1710, 1711}},
-                                        {26, {1721, 1721, 1720}}};
+constexpr MainTensors kMainTensors[] = {{CudnnOperation::kConvolutionForward, {704, 703, 705}},
+                                        {CudnnOperation::kConvolutionBackwardData, {711, 709, 710}},
+                                        {CudnnOperation::kConvolutionBackwardWeights, {716, 717, 715}},
+                                        {CudnnOperation::kAttentionForward, {2800, 2801, 2803}},
+                                        {CudnnOperation::kAttentionBackward, {2851, 2852, 2859}},
+                                        {CudnnOperation::kMatmul, {1520, 1521, 1522}},
+                                        {CudnnOperation::kNormalizationForward, {2002, 2005, 2013}},
+                                        {CudnnOperation::kNormalizationBackward, {2101, 2104, 2109}},
+                                        {CudnnOperation::kResampleForward, {1710, 1710, 1711}},
+                                        {CudnnOperation::kResampleBackward, {1721, 1721, 1720}}};
 
 // The operation that names a graph: one of the costliest kind, else the first.
 const BackendNode* MainOperation(const BackendNode& graph) {
@@ -87,7 +80,7 @@ const BackendNode* MainOperation(const BackendNode& graph) {
   for (const MainTensors& candidate : kMainTensors) {
     const BackendNode* found = nullptr;
     ForEachChild(graph, [&](int32_t attribute, const BackendNode& node) {
-      if (attribute == kOperations && node.type == candidate.type && found == nullptr) found = &node;
+      if (attribute == kOperations && Is(node, candidate.operation) && found == nullptr) found = &node;
     });
     if (found != nullptr) return found;
   }
@@ -199,15 +192,14 @@ void WriteNode(const BackendNode& operation, PacketWriter* writer) {
 
 // groups = channels of the input / channels that one filter sees
 int64_t GroupsOf(const BackendNode& operation) {
-  int32_t input = 0;
-  int32_t filter = 0;
-  if (operation.type == kBackendConvolutionForward) input = 704, filter = 703;
-  if (operation.type == kBackendConvolutionBackwardData) input = 710, filter = 709;
-  if (operation.type == kBackendConvolutionBackwardFilter) input = 716, filter = 715;
-  const BackendNode* x = ChildOf(operation, input);
-  const BackendNode* w = ChildOf(operation, filter);
-  if (x == nullptr || w == nullptr || x->counts[0] < 2 || w->counts[0] < 2 || w->numbers[0][1] <= 0) return 0;
-  return x->numbers[0][1] / w->numbers[0][1];
+  int64_t x = 0, w = 0;  // channels
+  ForEachChild(operation, [&](int32_t attribute, const BackendNode& tensor) {
+    TensorRole role = DescribeAttribute(attribute).role;
+    if (tensor.type != kBackendTensor || tensor.counts[0] < 2) return;
+    if (role == TensorRole::kX || role == TensorRole::kDx) x = tensor.numbers[0][1];
+    if (role == TensorRole::kW || role == TensorRole::kDw) w = tensor.numbers[0][1];
+  });
+  return w > 0 ? x / w : 0;
 }
 
 void WriteMainOperation(const BackendNode& operation, PacketWriter* writer) {
@@ -258,7 +250,7 @@ const BackendNode* InMemory(const BackendNode& graph, const BackendNode* tensor,
 void NoteMainTensors(const BackendNode& graph, const BackendNode& operation, BackendNode* plan) {
   plan->main_uid_count = 0;
   for (const MainTensors& known : kMainTensors) {
-    if (known.type != operation.type) continue;
+    if (!Is(operation, known.operation)) continue;
     for (int32_t attribute : known.attributes) {
       bool output = DescribeAttribute(attribute).is_output;
       const BackendNode* tensor = InMemory(graph, ChildOf(operation, attribute), output);
