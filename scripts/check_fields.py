@@ -3,7 +3,7 @@
 
 By words: a field counts as written if a file of preload/ (or analyzer/io/, the launcher's) that names its message has the field's
 number, or uses the generated Write() or Rows and some file has a member of the field's name; as read if a file of analyzer/ that names the
-message calls an accessor of the field, or the message is one of VALUES and a member of that name is used. A field that shares its
+message calls an accessor of the field, or the message is one of VALUES, or its Rows are read, and a member of that name is used. A field that shares its
 name with one of another message in the same file is taken for used. What is not used stands in UNUSED, with its reason.
 """
 
@@ -26,6 +26,7 @@ UNUSED = {
     "CudnnTensor.vectorized_dim": "completes vector_count: a layout can't be told without it",
     "CudaGemm.scale_type": COMPARED,
     "Gemm.ldc": COMPARED,
+    "GpuActivityBatch.context": "older readers leave out a batch that lacks a column",
     "MatrixOp.ldc": COMPARED,
     "OneDnn.engine": "a line of oneDNN's log is kept whole",
     "Reset.reason": "for `dlhook dump`: whether a second writer took over",
@@ -77,6 +78,9 @@ def is_written(message, field, writers):
 def is_read(message, field, readers, getters):
     if message.name == "Packet":
         return any(constant(field.name) in words["name"] for words in readers)
+    by_rows = [words for words in readers if f"{message.name}Rows" in words["name"]]
+    if by_rows and (field.name.startswith("base_") or any(words["member"] & set(field.members) for words in by_rows)):
+        return True
     naming = [words for words in readers if message.name in words["name"] or words["call"] & getters.get(message.name, set())]
     if any(words["call"] & {field.name, f"{field.name}_size"} for words in naming):
         return True

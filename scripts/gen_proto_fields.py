@@ -12,7 +12,8 @@ DESCRIPTOR_SET is what `protoc --descriptor_set_out` wrote. In namespace dlhook:
   --enums   for both: each enum as an enum class; EnumName() of it, the enumerator as the schema spells it, in lower case, "" for
             other numbers. As in protobuf's style an enumerator may begin with the words of its enum, which C++ doesn't repeat
             (HostMemory.HOST_UNKNOWN: HostMemory::kUnknown).
-  --values  for the analyzer: each message of VALUES as a plain struct, and Read(message, struct), which copies all of it.
+  --values  for the analyzer: each message of VALUES as a plain struct, and Read(message, struct), which copies all of it; of
+            each batch XRows, whose Next() reads the next of `count` rows (a column lacks or has more if `longest` is another number).
 """
 
 import argparse
@@ -257,6 +258,28 @@ def values_of(message, values):
             f"void Read(const Message& from, {message.name}* to) {{", *(f"  {copy}" for copy in copies), "}"]
 
 
+def rows_of(message):
+    """What reads the rows of a batch."""
+    columns = [field for field in message.fields if field.is_column]
+    names = {field.name for field in message.fields}
+    members, sizes, begins, reads = [], [], [], []
+    for field in columns:
+        name, member = field.name, field.members[0]
+        is_rare = name in RARE.get(message.name, ())
+        value = f"i < from.{name}_size() ? from.{name}(i) : {{}}" if is_rare else f"from.{name}(i)"
+        sizes.append(f"from.{name}_size() == 0 ? from.{columns[0].name}_size() : from.{name}_size()" if is_rare else f"from.{name}_size()")
+        members.append(f"{'uint64_t' if field.is_delta else field.cxx('')} {member}{{}};")
+        if field.is_delta and f"base_{member}" in names:
+            begins.append(f"{member} = from.base_{member}();")
+        reads.append(f"{member} += static_cast<uint64_t>(from.{name}(i));" if field.is_delta else
+                     f"{member} = fields::FromProto<{field.cxx('')}>({value});" if field.type == ENUM else
+                     f"{member} = {value.replace('{}', '0')};")
+    return ["template <typename Batch>", f"struct {message.name}Rows {{", f"  explicit {message.name}Rows(const Batch& batch) : from(batch) {{",
+            f"    std::tie(count, longest) = std::minmax({{{', '.join(sizes)}}});", *(f"    {line}" for line in begins), "  }",
+            "  void Next() {", *(f"    {line}" for line in reads), "    ++i;", "  }",
+            "  const Batch& from;", "  int count = 0, longest = 0, i = 0;", *(f"  {member}" for member in members), "};"]
+
+
 FROM_PROTO = """// A number that this schema does not know (from a newer trace, or a damaged one) becomes `otherwise`.
 template <typename Enum>
 constexpr Enum FromProto(int value, Enum otherwise = Enum{}) {
@@ -277,11 +300,13 @@ def generate(descriptors):
     enum_text = [line for enum in enums for line in enum_lines(enum)] + [line for message in messages for line in enums_of(message)]
     values = [line for message in messages if message.name in VALUES for line in values_of(message, VALUES[message.name])]
     forms = set()
+    batches = [message for message in messages if message.name.endswith("Batch")]
+    values += [line for message in batches for line in rows_of(message)]
     packets = {field.type_name: field for message in messages if message.name == "Packet" for field in message.fields}
     return (header(("<cstdint>", '"preload/format/packet_writer.h"', '"proto/enums.h"'),
                    "dlhook::fields", [line for message in messages for line in fields_of(message, packets, forms)]),
             header(("<cstdint>",), "dlhook::fields", [*enum_text, "", FROM_PROTO]),
-            header(("<algorithm>", "<compare>", "<cstdint>", "<string>", '"proto/enums.h"'),
+            header(("<algorithm>", "<compare>", "<cstdint>", "<string>", "<tuple>", '"proto/enums.h"'),
                    "dlhook::values", values))
 
 

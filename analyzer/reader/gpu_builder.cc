@@ -25,12 +25,6 @@ std::string UuidText(const std::string& bytes) {
                       view.substr(16, 4), "-", view.substr(20));
 }
 
-// Element i of a column that may be empty.
-template <typename Column>
-auto At(const Column& column, int i) {
-  return column.empty() ? 0 : column.Get(i);
-}
-
 void AppendOne(const StagedGpu& work, GpuDeviceIndex device, GpuActivityColumns* gpu) {
   gpu->start_ns.push_back(work.start_ns);
   gpu->end_ns.push_back(work.end_ns());
@@ -70,22 +64,6 @@ GpuKernelIndex GpuBuilder::KernelOf(uint32_t iid) {
   return kNone;
 }
 
-size_t GpuBuilder::UsableActivities(const trace::GpuActivityBatch& batch) {
-  const int count = batch.start_delta_ns_size();
-  bool fits = true;
-  for (int size : {batch.kind_size(), batch.device_size(), batch.context_size(), batch.stream_size(),
-                   batch.duration_ns_size(), batch.correlation_delta_size(), batch.kernel_iid_size()}) {
-    fits = fits && size == count;
-  }
-  for (int size : {batch.bytes_size(), batch.direction_size(), batch.host_memory_size(), batch.graph_node_size(),
-                   batch.graph_size(), batch.queued_before_ns_size(), batch.submitted_before_ns_size(),
-                   batch.thread_id_size(), batch.sequence_size()}) {
-    fits = fits && (size == count || size == 0);
-  }
-  if (!fits) oddities_->Count("a batch of GPU work whose arrays do not fit together (it was left out)");
-  return fits ? static_cast<size_t>(count) : 0;
-}
-
 uint32_t GpuBuilder::StageQueue(uint64_t queued_before, uint64_t submitted_before) {
   if (queued_before == 0 && submitted_before == 0) return kNone;
   queue_.emplace_back(queued_before, submitted_before);
@@ -93,19 +71,20 @@ uint32_t GpuBuilder::StageQueue(uint64_t queued_before, uint64_t submitted_befor
 }
 
 void GpuBuilder::AddActivities(const trace::GpuActivityBatch& batch) {
-  const size_t count = UsableActivities(batch);
-  StagedGpu* const out = work_.Reserve(count);
+  values::GpuActivityBatchRows row(batch);
+  if (row.count != row.longest) {
+    return oddities_->Count("a batch of GPU work whose arrays do not fit together (it was left out)");
+  }
+  StagedGpu* const out = work_.Reserve(static_cast<size_t>(row.count));
   size_t added = 0;
-  uint64_t start_ns = batch.base_start_ns(), correlation = 0;
   int64_t impossible = 0;
-  for (int i = 0; i < static_cast<int>(count); ++i) {
-    start_ns += static_cast<uint64_t>(batch.start_delta_ns(i));
-    correlation += static_cast<uint64_t>(batch.correlation_delta(i));
+  while (row.i < row.count) {
+    row.Next();
     StagedGpu work;
-    work.start_ns = static_cast<int64_t>(start_ns);
-    work.duration_ns = static_cast<int64_t>(batch.duration_ns(i));
-    work.kind = FromProto<Kind>(batch.kind(i));
-    work.device = work.kind == Kind::kOverhead ? 0 : batch.device(i);  // the host's
+    work.start_ns = static_cast<int64_t>(row.start_ns);
+    work.duration_ns = static_cast<int64_t>(row.duration_ns);
+    work.kind = row.kind;
+    work.device = work.kind == Kind::kOverhead ? 0 : row.device;  // the host's
     if (work.start_ns <= 0 || work.start_ns > 2 * kMaxGpuNs || work.device >= kMaxDevices ||
         !budget_->Take(work.duration_ns)) {
       ++impossible;
@@ -115,18 +94,18 @@ void GpuBuilder::AddActivities(const trace::GpuActivityBatch& batch) {
       overhead_.emplace_back(work.start_ns, work.duration_ns);
       continue;
     }
-    work.graph_node = At(batch.graph_node(), i);
-    work.sequence = At(batch.sequence(), i);
-    work.correlation = static_cast<uint32_t>(correlation);
-    work.thread = At(batch.thread_id(), i);
-    work.bytes = std::min(At(batch.bytes(), i), kMaxBytes);
-    work.kernel = KernelOf(batch.kernel_iid(i));
-    work.graph = At(batch.graph(), i);
-    work.stream = batch.stream(i);
-    work.queue = StageQueue(At(batch.queued_before_ns(), i), At(batch.submitted_before_ns(), i));
+    work.graph_node = row.graph_node;
+    work.sequence = row.sequence;
+    work.correlation = static_cast<uint32_t>(row.correlation);
+    work.thread = row.thread_id;
+    work.bytes = std::min(row.bytes, kMaxBytes);
+    work.kernel = KernelOf(row.kernel_iid);
+    work.graph = row.graph;
+    work.stream = row.stream;
+    work.queue = StageQueue(row.queued_before_ns, row.submitted_before_ns);
     work.source = FromProto<GpuTimeSource>(batch.source());
-    work.direction = FromProto<CopyDirection>(static_cast<int>(At(batch.direction(), i)));
-    work.host_memory = FromProto<HostMemory>(static_cast<int>(At(batch.host_memory(), i)));
+    work.direction = FromProto<CopyDirection>(static_cast<int>(row.direction));
+    work.host_memory = FromProto<HostMemory>(static_cast<int>(row.host_memory));
     out[added++] = work;
   }
   work_.Commit(added);

@@ -38,7 +38,6 @@ class GpuBuilder {
   void FinishWindows(int64_t start_ns, int64_t end_ns);
 
  private:
-  size_t UsableActivities(const trace::GpuActivityBatch& batch);
   uint32_t StageQueue(uint64_t queued_before, uint64_t submitted_before);
   GpuKernelIndex KernelOf(uint32_t iid);
   void BeginWindows(const ClockMap& clock);

@@ -50,16 +50,14 @@ GpuKernelIndex GpuKernelTable::Kernel(const trace::InternedGpuKernel& kernel, Na
 }
 
 void GpuLinks::Add(const trace::GpuLinkBatch& batch, Oddities* oddities) {
-  const int count = batch.tick_delta_size();
-  if (batch.correlation_delta_size() != count || batch.sequence_delta_size() != count) {
+  values::GpuLinkBatchRows row(batch);
+  if (row.count != row.longest) {
     return oddities->Count("a batch of links to GPU work whose arrays do not fit together (it was left out)");
   }
-  uint64_t ticks = 0, correlation = 0, sequence = 0;
-  for (int i = 0; i < count; ++i) {
-    ticks += static_cast<uint64_t>(batch.tick_delta(i));
-    correlation += static_cast<uint64_t>(batch.correlation_delta(i));
-    sequence += static_cast<uint64_t>(batch.sequence_delta(i));
-    links_.push_back({static_cast<int64_t>(ticks), sequence, static_cast<uint32_t>(correlation), batch.thread_id()});
+  while (row.i < row.count) {
+    row.Next();
+    links_.push_back(
+        {static_cast<int64_t>(row.ticks), row.sequence, static_cast<uint32_t>(row.correlation), batch.thread_id()});
   }
 }
 
@@ -108,16 +106,13 @@ const GpuLinks::Link* GpuLinks::Find(uint32_t correlation, int64_t start_ns, boo
 }
 
 void GpuNodes::Add(const trace::GpuGraphNodeBatch& batch, Oddities* oddities) {
-  const int count = batch.tick_delta_size();
-  if (batch.node_delta_size() != count || batch.original_size() != count || batch.sequence_delta_size() != count) {
+  values::GpuGraphNodeBatchRows row(batch);
+  if (row.count != row.longest) {
     return oddities->Count("a batch of graph nodes whose arrays do not fit together (it was left out)");
   }
-  uint64_t ticks = 0, node = 0, sequence = 0;
-  for (int i = 0; i < count; ++i) {
-    ticks += static_cast<uint64_t>(batch.tick_delta(i));
-    node += static_cast<uint64_t>(batch.node_delta(i));
-    sequence += static_cast<uint64_t>(batch.sequence_delta(i));
-    nodes_.push_back({node, batch.original(i), static_cast<int64_t>(ticks), sequence, batch.thread_id(), kNone});
+  while (row.i < row.count) {
+    row.Next();
+    nodes_.push_back({row.node, row.original, static_cast<int64_t>(row.ticks), row.sequence, batch.thread_id(), kNone});
   }
 }
 

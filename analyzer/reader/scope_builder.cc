@@ -5,18 +5,6 @@
 namespace dlhook::analyzer::inline reader {
 namespace {
 
-size_t UsableScopes(const trace::ScopeBatch& batch, Oddities* oddities) {
-  auto [shortest, longest] =
-      std::minmax({batch.name_iid_size(), batch.end_delta_ticks_size(), batch.duration_ticks_size(), batch.kind_size(),
-                   batch.link_delta_size(), batch.first_sequence_delta_size(), batch.call_count_size()});
-  if (batch.python_stack_iid_size() != 0) {
-    shortest = std::min(shortest, batch.python_stack_iid_size());
-    longest = std::max(longest, batch.python_stack_iid_size());
-  }
-  oddities->Count("a scope that lacks some of its fields (arrays of a batch differ in length)", longest - shortest);
-  return static_cast<size_t>(shortest);
-}
-
 uint64_t StartOf(const RecordedScope& scope) {
   return scope.end_ticks - std::min(scope.duration_ticks, scope.end_ticks);
 }
@@ -34,22 +22,20 @@ ScopeIndex Inner(const ScopeColumns& scopes, ScopeIndex by_sequence, ScopeIndex 
 
 void ThreadScopes::Add(const trace::ScopeBatch& batch, const ReadParts& parts, PythonBuilder* names,
                        Oddities* oddities) {
-  const size_t count = UsableScopes(batch, oddities);
-  const bool has_stacks = batch.python_stack_iid_size() != 0;
+  values::ScopeBatchRows row(batch);
+  oddities->Count("a scope that lacks some of its fields (arrays of a batch differ in length)",
+                  row.longest - row.count);
   RecordedScope scope;
-  scope.end_ticks = batch.base_end_ticks();
-  scope.first_sequence = batch.base_first_sequence();
-  scope.link = 0;
-  for (int i = 0; i < static_cast<int>(count); ++i) {
-    scope.end_ticks += static_cast<uint64_t>(batch.end_delta_ticks(i));
-    scope.first_sequence += static_cast<uint64_t>(batch.first_sequence_delta(i));
-    scope.link = static_cast<int64_t>(static_cast<uint64_t>(scope.link) + static_cast<uint64_t>(batch.link_delta(i)));
-    scope.duration_ticks = batch.duration_ticks(i);
-    const auto kind = static_cast<uint32_t>(batch.kind(i));
-    scope.call_count = batch.call_count(i);
-    scope.name = names->FindName(batch.name_iid(i));
-    scope.kind = kind <= StagedScopes::kMaxKind ? kind : 0;
-    scope.python_stack = has_stacks ? names->FindStack(batch.python_stack_iid(i)) : kNone;
+  while (row.i < row.count) {
+    row.Next();
+    scope.end_ticks = row.end_ticks;
+    scope.first_sequence = row.first_sequence;
+    scope.link = static_cast<int64_t>(row.link);
+    scope.duration_ticks = row.duration_ticks;
+    scope.call_count = row.call_count;
+    scope.name = names->FindName(row.name_iid);
+    scope.kind = static_cast<uint32_t>(row.kind);
+    scope.python_stack = batch.python_stack_iid_size() == 0 ? kNone : names->FindStack(row.python_stack_iid);
     if (!names->IsScopeWindow(scope.name)) {
       Add(scope, parts);
     } else if (parts.all() || parts.Has(StartOf(scope), scope.end_ticks)) {

@@ -20,38 +20,37 @@ constexpr uint64_t kMaxMemoryBytes = uint64_t{1} << 40;  // of one allocation: f
 constexpr uint64_t kMaxAllBytes = uint64_t{1} << 62;     // of all: sums are exact
 constexpr int64_t kMaxMemoryDevices = 1 << 10;
 
-// Of a column that may be empty.
-template <typename Column>
-int64_t MemoryNumberAt(const Column& column, int i) {
-  return i < column.size()
-             ? static_cast<int64_t>(std::min<uint64_t>(column.Get(i), kMaxMemoryBytes * kMaxMemoryDevices))
-             : 0;
+int64_t MemoryNumber(uint64_t number) {
+  return static_cast<int64_t>(std::min<uint64_t>(number, kMaxMemoryBytes * kMaxMemoryDevices));
+}
+
+// Where a row's thread was.
+template <typename Row>
+FrameIndex FrameOf(const Row& row, const OperandBuilder& addresses, NativeStackBuilder* native_stacks) {
+  const uint64_t address = addresses.AddressOf(row.address_iid);
+  if (address == 0) return kNone;
+  return native_stacks->Interrupted(address, row.stack_iid,
+                                    FromProto<StackCut>(static_cast<int>(std::min(row.cut, 255u))));
 }
 
 }  // namespace
 
 void SampleBuilder::Add(const trace::SampleBatch& batch, const OperandBuilder& addresses,
                         NativeStackBuilder* native_stacks, PythonBuilder* python, Oddities* oddities) {
-  const int count = batch.tick_delta_size();
-  for (const int size : {batch.intervals_size(), batch.address_iid_size(), batch.stack_iid_size(), batch.cut_size(),
-                         batch.python_stack_iid_size(), batch.depth_size(), batch.state_size()}) {
-    if (size == count) continue;
+  values::SampleBatchRows row(batch);
+  if (row.count != row.longest) {
     return oddities->Count("a batch of samples whose arrays do not fit together (it was left out)");
   }
   const uint64_t interval_ns = std::min(batch.interval_ns(), kMaxIntervalNs);
   std::vector<Sample>& samples = samples_[batch.thread_id()];
-  uint64_t ticks = 0;
-  for (int i = 0; i < count; ++i) {
-    ticks += static_cast<uint64_t>(batch.tick_delta(i));
-    Sample sample = {ticks,
-                     interval_ns * std::min<uint64_t>(batch.intervals(i), 1 << 20),
-                     kNone,
-                     python->FindStack(batch.python_stack_iid(i)),
-                     batch.depth(i) > 0,
-                     FromProto<SampleState>(batch.state(i))};
-    const uint64_t address = addresses.AddressOf(batch.address_iid(i));
-    const auto cut = FromProto<StackCut>(static_cast<int>(std::min(batch.cut(i), 255u)));
-    if (address != 0) sample.frame = native_stacks->Interrupted(address, batch.stack_iid(i), cut);
+  while (row.i < row.count) {
+    row.Next();
+    Sample sample = {row.ticks,
+                     interval_ns * std::min<uint64_t>(row.intervals, 1 << 20),
+                     FrameOf(row, addresses, native_stacks),
+                     python->FindStack(row.python_stack_iid),
+                     row.depth > 0,
+                     row.state};
     samples.push_back(sample);
   }
 }
@@ -90,25 +89,15 @@ std::pair<int64_t, int64_t> SampleBuilder::Finish(const ClockMap& clock, const s
 
 void WaitBuilder::Add(const trace::WaitBatch& batch, const OperandBuilder& addresses, NativeStackBuilder* native_stacks,
                       PythonBuilder* python, Oddities* oddities) {
-  const int count = batch.start_delta_size();
-  for (const int size : {batch.ticks_size(), batch.blocked_in_size(), batch.address_iid_size(), batch.stack_iid_size(),
-                         batch.cut_size(), batch.python_stack_iid_size()}) {
-    if (size == count) continue;
+  values::WaitBatchRows row(batch);
+  if (row.count != row.longest) {
     return oddities->Count("a batch of waits whose arrays do not fit together (it was left out)");
   }
-  uint64_t ticks = 0;
-  for (int i = 0; i < count; ++i) {
-    ticks += static_cast<uint64_t>(batch.start_delta(i));
-    Wait wait = {ticks,
-                 batch.ticks(i),
-                 batch.thread_id(),
-                 batch.blocked_in(i) < kBlockedIns ? static_cast<BlockedIn>(batch.blocked_in(i)) : BlockedIn::kOther,
-                 kNone,
-                 python->FindStack(batch.python_stack_iid(i))};
-    const uint64_t address = addresses.AddressOf(batch.address_iid(i));
-    const auto cut = FromProto<StackCut>(static_cast<int>(std::min(batch.cut(i), 255u)));
-    if (address != 0) wait.frame = native_stacks->Interrupted(address, batch.stack_iid(i), cut);
-    waits_.push_back(wait);
+  while (row.i < row.count) {
+    row.Next();
+    waits_.push_back({row.start, row.ticks, batch.thread_id(),
+                      row.blocked_in < kBlockedIns ? static_cast<BlockedIn>(row.blocked_in) : BlockedIn::kOther,
+                      FrameOf(row, addresses, native_stacks), python->FindStack(row.python_stack_iid)});
   }
 }
 
@@ -128,28 +117,25 @@ void WaitBuilder::Finish(const ClockMap& clock, const std::map<uint32_t, ThreadI
 }
 
 void MemoryBuilder::Add(const trace::MemoryBatch& batch, Oddities* oddities) {
-  const int count = batch.tick_delta_size();
-  if (batch.address_delta_size() != count || batch.bytes_size() != count) {
+  values::MemoryBatchRows row(batch);
+  if (row.count != row.longest) {
     return oddities->Count("a batch of allocations whose arrays do not fit together (it was left out)");
   }
-  uint64_t ticks = 0, address = 0;
-  for (int i = 0; i < count; ++i) {
-    ticks += static_cast<uint64_t>(batch.tick_delta(i));
-    address += static_cast<uint64_t>(batch.address_delta(i));
-    all_bytes_ += std::min(batch.bytes(i), kMaxMemoryBytes);
-    if (batch.bytes(i) > kMaxMemoryBytes || all_bytes_ > kMaxAllBytes ||
-        MemoryNumberAt(batch.device(), i) > kMaxMemoryDevices) {
+  while (row.i < row.count) {
+    row.Next();
+    all_bytes_ += std::min(row.bytes, kMaxMemoryBytes);
+    if (row.bytes > kMaxMemoryBytes || all_bytes_ > kMaxAllBytes || row.device > kMaxMemoryDevices) {
       oddities->Count("an allocation of more bytes than any memory has (it was left out)");
       continue;
     }
     MemoryEvent event;
-    event.time_ns = static_cast<int64_t>(ticks);
-    event.address = address;
-    event.bytes = static_cast<int64_t>(batch.bytes(i));
-    event.device = static_cast<uint32_t>(MemoryNumberAt(batch.device(), i));
+    event.time_ns = static_cast<int64_t>(row.ticks);
+    event.address = row.address;
+    event.bytes = static_cast<int64_t>(row.bytes);
+    event.device = row.device;
     event.thread = batch.thread_id();
-    event.allocated_bytes = MemoryNumberAt(batch.allocated(), i);
-    event.reserved_bytes = MemoryNumberAt(batch.reserved(), i);
+    event.allocated_bytes = MemoryNumber(row.allocated);
+    event.reserved_bytes = MemoryNumber(row.reserved);
     events_.push_back(event);
   }
 }

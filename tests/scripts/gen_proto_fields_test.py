@@ -79,7 +79,7 @@ class Generated(unittest.TestCase):
               repeated uint32 kind = 5; repeated sint64 tick_delta = 6;
             }"""
         with mock.patch.object(gen_proto_fields, "RARE", {"Batch": ("stack_iid",)}):
-            lines = generated(text)[0]
+            lines, _, readers = generated(text)
         rows = lines[lines.index("struct Rows {") :]
         self.assertEqual(rows[1], "static constexpr uint32_t kPacket = 7;")
         self.assertEqual([line.split(") ", 1)[1] for line in rows if line.startswith("if constexpr")], [
@@ -88,6 +88,11 @@ class Generated(unittest.TestCase):
             "to->PutRare(kStackIid, static_cast<uint64_t>(from.stack_iid));",
             "to->Put(kKind, static_cast<uint64_t>(from.kind));", "to->PutDelta(kTickDelta, static_cast<uint64_t>(from.ticks));",
         ])
+        self.assertEqual(readers[readers.index("void Next() {") + 1 :][:5], [
+            "end_ticks += static_cast<uint64_t>(from.end_delta_ticks(i));", "stack_iid = i < from.stack_iid_size() ? from.stack_iid(i) : 0;",
+            "kind = from.kind(i);", "ticks += static_cast<uint64_t>(from.tick_delta(i));", "++i;",
+        ])
+        self.assertIn("end_ticks = from.base_end_ticks();", readers)
 
     def test_enums_lose_the_words_of_their_name(self):
         for enum, name, expected in (
