@@ -2,9 +2,10 @@
 """Checks that each field of proto/*.proto is written by the shim and read by the analyzer: check_fields.py [--protoc PROTOC]
 
 By words: a field counts as written if a file of preload/ (or analyzer/io/, the launcher's) that names its message has the field's
-number, or uses the generated Write() or Rows and some file has a member of the field's name; as read if a file of analyzer/ that names the
-message calls an accessor of the field, or the message is one of VALUES, or its Rows are read, and a member of that name is used. A field that shares its
-name with one of another message in the same file is taken for used. What is not used stands in UNUSED, with its reason.
+number, or uses the generated Write() or Rows and some file has a member of the field's name; as read if a file of analyzer/ that
+names the message calls an accessor of the field, or the message is one of VALUES, or its Rows are read, and a member of that name
+is used. A field that shares its name with one of another message in the same file is taken for used. What is not used stands in
+UNUSED, with its reason.
 """
 
 import argparse

@@ -274,7 +274,8 @@ def rows_of(message):
         reads.append(f"{member} += static_cast<uint64_t>(from.{name}(i));" if field.is_delta else
                      f"{member} = fields::FromProto<{field.cxx('')}>({value});" if field.type == ENUM else
                      f"{member} = {value.replace('{}', '0')};")
-    return ["template <typename Batch>", f"struct {message.name}Rows {{", f"  explicit {message.name}Rows(const Batch& batch) : from(batch) {{",
+    return ["template <typename Batch>", f"struct {message.name}Rows {{",
+            f"  explicit {message.name}Rows(const Batch& batch) : from(batch) {{",
             f"    std::tie(count, longest) = std::minmax({{{', '.join(sizes)}}});", *(f"    {line}" for line in begins), "  }",
             "  void Next() {", *(f"    {line}" for line in reads), "    ++i;", "  }",
             "  const Batch& from;", "  int count = 0, longest = 0, i = 0;", *(f"  {member}" for member in members), "};"]

@@ -89,7 +89,8 @@ class Generated(unittest.TestCase):
             "to->Put(kKind, static_cast<uint64_t>(from.kind));", "to->PutDelta(kTickDelta, static_cast<uint64_t>(from.ticks));",
         ])
         self.assertEqual(readers[readers.index("void Next() {") + 1 :][:5], [
-            "end_ticks += static_cast<uint64_t>(from.end_delta_ticks(i));", "stack_iid = i < from.stack_iid_size() ? from.stack_iid(i) : 0;",
+            "end_ticks += static_cast<uint64_t>(from.end_delta_ticks(i));",
+            "stack_iid = i < from.stack_iid_size() ? from.stack_iid(i) : 0;",
             "kind = from.kind(i);", "ticks += static_cast<uint64_t>(from.tick_delta(i));", "++i;",
         ])
         self.assertIn("end_ticks = from.base_end_ticks();", readers)
