@@ -148,8 +148,8 @@ std::vector<Finding> LongFilters(const StepFacts& facts) {
       return found == numbers->end() ? 1.0 : static_cast<double>(found->second);
     };
     if (of("kd") * of("kh") * of("kw") < kLongFilter) return 0.0;
-    const double n =
-        std::exp2(std::ceil(std::log2((of("id") + of("kd")) * (of("ih") + of("kh")) * (of("iw") + of("kw")))));
+    const double n = std::exp2(
+        std::ceil(std::log2((of("id") + of("kd") - 1) * (of("ih") + of("kh") - 1) * (of("iw") + of("kw") - 1))));
     const double images = of("mb") * (of("ic") + of("oc")) + of("ic") * of("oc") / of("g");
     const double products = of("mb") * of("ic") * of("oc") / of("g");
     return static_cast<double>(*item.op->flops) / (2.5 * n * std::log2(n) * images + 4 * n * products);

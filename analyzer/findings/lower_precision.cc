@@ -167,7 +167,7 @@ bool ReturnsFloats(const std::string& op) {
 
 // Operations that make as much as a float64 operand makes them make.
 struct DoubleRun {
-  std::set<LayerIndex> layers;
+  std::set<size_t> tensors;
   bool returns_floats = false;  // one of them: else they may be of integers
   ScopeIndex first = kNone;
 };
@@ -187,13 +187,14 @@ class DoubleRuns {
         run = RunFrom(i, 1, bytes);
       }
       if (!run.returns_floats) continue;
-      layers.merge(run.layers);
+      tensors.merge(run.tensors);
       if (first == kNone) first = run.first;
     }
-    layers.erase(kNone);
   }
 
-  std::set<LayerIndex> layers;
+  MadeTime Time() const { return TimeOfMade(facts_, made_, tensors); }
+
+  std::set<size_t> tensors;
   ScopeIndex first = kNone;
 
  private:
@@ -211,7 +212,7 @@ class DoubleRuns {
       if (scopes.thread[made_[i].scope] != scopes.thread[made_[begin].scope]) break;
       if (made_[i].bytes < bytes / 2 && i != begin) continue;
       if (made_[i].bytes != bytes) break;
-      run.layers.insert(facts_.attribution().of_scope[made_[i].scope].layer);
+      run.tensors.insert(i);
       run.returns_floats |= ReturnsFloats(OpOf(i));
       run.first = by > 0 && run.first != kNone ? run.first : made_[i].scope;
     }
@@ -227,17 +228,12 @@ class DoubleRuns {
 std::vector<Finding> Float64Operations(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.HasGpuTimes() || !facts.UsesTorch()) return {};
   const DoubleRuns runs(facts);
-  const auto is_in = [&](const WorkItem& item) {
-    return item.scope != nullptr && !item.group->layers.empty() &&
-           absl::c_all_of(item.group->layers, [&](LayerIndex layer) { return runs.layers.contains(layer); });
-  };
-  const double ns = facts.Sum(is_in);
+  const auto [ns, where] = runs.Time();
   if (!facts.IsAtLeast(ns, kOperationsPercent)) return {};
   Finding finding;
-  finding.where = facts.LayersOf(is_in);
+  finding.where = where;
   const StackIndex stack = facts.model().scopes.look[runs.first].stack;
-  finding.line =
-      stack == kNone ? facts.LineOfLongest(is_in) : LineLabel(facts.model(), ReadPythonPlaces(facts.model())[stack]);
+  if (stack != kNone) finding.line = LineLabel(facts.model(), ReadPythonPlaces(facts.model())[stack]);
   finding.gain_ns = kGain * ns;
   finding.sentence = absl::StrCat(
       "Operations of PyTorch compute in double precision (float64): their results are twice as large as the same "

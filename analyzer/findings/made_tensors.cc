@@ -52,4 +52,25 @@ double StepsOf(const StepFacts& facts, const std::vector<MadeTensor>& made) {
   return std::max(static_cast<double>(steps.size()), 1.0);
 }
 
+MadeTime TimeOfMade(const StepFacts& facts, const std::vector<MadeTensor>& made, const std::set<size_t>& tensors) {
+  MadeTime time;
+  std::set<LayerIndex> layers;
+  for (const size_t i : tensors) {
+    const LayerIndex layer = facts.attribution().of_scope[made[i].scope].layer;
+    if (layer != kNone) {
+      layers.insert(layer);
+    } else {
+      time.ns += static_cast<double>(facts.model().scopes.duration_ns[made[i].scope]);
+    }
+  }
+  time.ns /= StepsOf(facts, made);
+  const auto is_in = [&](const WorkItem& item) {
+    return item.scope != nullptr && !item.group->layers.empty() &&
+           absl::c_all_of(item.group->layers, [&](LayerIndex layer) { return layers.contains(layer); });
+  };
+  time.ns = std::min(time.ns + facts.Sum(is_in), facts.step_ns());
+  time.where = facts.LayersOf(is_in);
+  return time;
+}
+
 }  // namespace dlhook::analyzer::findings

@@ -16,7 +16,15 @@ struct MadeTensor {
 // On the host, by thread and time; nothing where memory was not recorded in steady steps.
 std::vector<MadeTensor> TensorsMade(const StepFacts& facts);
 
-// In how many steps: times that are summed over the tensors are of these.
+// In how many steps.
 double StepsOf(const StepFacts& facts, const std::vector<MadeTensor>& made);
+
+// What operations take in a mean step.
+struct MadeTime {
+  double ns = 0;
+  std::string where;  // layers; empty: none
+};
+// Of these tensors: all operations of their layers, forward and backward; of those without a layer the operation itself.
+MadeTime TimeOfMade(const StepFacts& facts, const std::vector<MadeTensor>& made, const std::set<size_t>& tensors);
 
 }  // namespace dlhook::analyzer::findings

@@ -51,13 +51,7 @@ class TensorForms {
            made_[i].step == made_[next].step;
   }
 
-  // Of these layers, all directions.
-  double LayersNs(const std::set<LayerIndex>& layers) const {
-    return facts_.Sum([&](const WorkItem& item) {
-      return !item.IsCall() && !item.group->layers.empty() &&
-             absl::c_all_of(item.group->layers, [&](LayerIndex layer) { return layers.contains(layer); });
-    });
-  }
+  double NsOfAll(const std::set<size_t>& tensors) const { return TimeOfMade(facts_, made_, tensors).ns; }
 
   // Of a library, the first behind the operation; kNone: there is none.
   OpIndex CallBehind(size_t i) const {
@@ -79,7 +73,7 @@ class TensorForms {
   }
 
   std::optional<Finding> Broadcast() const {
-    std::set<LayerIndex> layers;
+    std::set<size_t> tensors;
     size_t largest = made_.size();
     int64_t reduced_bytes = 0;
     for (size_t i = 0; i < made_.size(); ++i) {
@@ -88,13 +82,12 @@ class TensorForms {
       size_t end = i + 1;
       while (end < i + kReducedWithin && FollowsInStep(i, end) && made_[end].bytes == made_[i].bytes) ++end;
       if (!FollowsInStep(i, end) || !Reduces(OpOf(end)) || kTimesLarger * made_[end].bytes > made_[i].bytes) continue;
-      for (size_t of = i; of <= end; ++of) layers.insert(LayerOf(of));
+      for (size_t of = i; of <= end; ++of) tensors.insert(of);
       if (largest < made_.size() && made_[largest].bytes >= made_[i].bytes) continue;
       largest = i;
       reduced_bytes = made_[end].bytes;
     }
-    layers.erase(kNone);
-    const double ns = LayersNs(layers);
+    const double ns = NsOfAll(tensors);
     if (!facts_.IsAtLeast(ns, kFormPercent)) return std::nullopt;
     return OfForm(
         facts_, ns, made_[largest].scope,
@@ -116,7 +109,7 @@ class TensorForms {
       OpIndex next_call = kNone;
       size_t last = 0;
       int64_t least_bytes = 0;
-      std::set<LayerIndex> layers;
+      std::set<size_t> tensors;
     };
     std::map<StackIndex, Joins> by_stack;
     for (size_t i = 0; i < made_.size(); ++i) {
@@ -134,15 +127,14 @@ class TensorForms {
       joins.needed_bytes +=
           static_cast<double>(made_[i].bytes) - (grows ? static_cast<double>(made_[joins.last].bytes) : 0);
       joins.last = i;
-      joins.layers.insert(LayerOf(i));
+      joins.tensors.insert(i);
     }
     std::optional<Finding> most;
     for (auto& [stack, joins] : by_stack) {
       const double times = joins.count / steps_;
       if (times < kFewestJoins || joins.grows < kGrowsInPercent / 100 * joins.count) continue;
       if (joins.is_read > joins.count / 2) continue;
-      joins.layers.erase(kNone);
-      const double ns = LayersNs(joins.layers) * (1 - joins.needed_bytes / joins.bytes);
+      const double ns = NsOfAll(joins.tensors) * (1 - joins.needed_bytes / joins.bytes);
       if (!facts_.IsAtLeast(ns, kFormPercent) || (most && most->gain_ns > ns)) continue;
       most = OfForm(facts_, ns, made_[joins.last].scope,
                     absl::StrFormat("Tensors are joined %.0f times a %s (aten::%s), each time with all before: from %s "
@@ -158,7 +150,7 @@ class TensorForms {
   std::optional<Finding> LargeWindows() const {
     struct Pooling {
       double element_ns = INFINITY;  // the least: others may interrupt
-      size_t first = 0;
+      std::set<size_t> tensors;
     };
     std::map<LayerIndex, Pooling> poolings;
     for (size_t i = 1; i < made_.size(); ++i) {
@@ -169,22 +161,23 @@ class TensorForms {
       const bool is_as_large =
           made_[i].bytes >= std::max(kPooledBytes, made_[i - 1].bytes) && made_[i].bytes <= 2 * made_[i - 1].bytes;
       if (!is_as_large || LayerOf(i) == kNone) continue;
-      Pooling& pooling = poolings.try_emplace(LayerOf(i), Pooling{.first = i}).first->second;
+      Pooling& pooling = poolings[LayerOf(i)];
+      pooling.tensors.insert(i);
       pooling.element_ns = std::min(pooling.element_ns, NsOf(i) * kElementBytes / static_cast<double>(made_[i].bytes));
     }
     std::erase_if(poolings, [](const auto& of) { return of.second.element_ns < kWindowNs; });
-    std::set<LayerIndex> layers;
-    for (const auto& [layer, pooling] : poolings) layers.insert(layer);
-    const double ns = LayersNs(layers);
+    std::set<size_t> tensors;
+    for (const auto& [layer, pooling] : poolings) tensors.insert(pooling.tensors.begin(), pooling.tensors.end());
+    const double ns = NsOfAll(tensors);
     if (!facts_.IsAtLeast(ns, kFormPercent)) return std::nullopt;
     const Pooling& longest = absl::c_max_element(poolings, [](const auto& a, const auto& b) {
                                return a.second.element_ns < b.second.element_ns;
                              })->second;
     return OfForm(
-        facts_, ns, made_[longest.first].scope,
+        facts_, ns, made_[*longest.tensors.begin()].scope,
         absl::StrFormat("Large windows of poolings overlap (aten::%s, results as large as what they read): an "
                         "element takes up to %s",
-                        OpOf(longest.first), HumanTime(longest.element_ns)),
+                        OpOf(*longest.tensors.begin()), HumanTime(longest.element_ns)),
         "Maxima and means of a window of k x k are those of k x 1 and of 1 x k one behind the other; a "
         "maximum of 9 x 9 is two of 5 x 5 (SPPF in place of SPP).");
   }
