@@ -164,9 +164,10 @@ void CheckLeftRings(Findings* findings) {
     advice.push_back(absl::StrCat(absl::StrJoin(runs, ", "), left.run_bytes.size() > runs.size() ? " and others" : "",
                                   runs.size() == 1 ? " takes it." : " take it."));
   }
-  for (const std::string& build : left.other_builds) {
-    advice.push_back(absl::StrCat("Rings of ", build, " can be taken only by that build's dlhook report; or remove ",
-                                  "/dev/shm/dlhook-*.ring while nothing is recorded."));
+  if (!left.other_builds.empty()) {
+    advice.push_back(absl::StrCat("Rings of ", absl::StrJoin(left.other_builds, ", "),
+                                  " can be taken only by that build's dlhook report; or remove /dev/shm/dlhook-*.ring ",
+                                  "while nothing is recorded."));
   }
   findings->push_back(
       {"left-rings", Level::kNote, "/dev/shm",

@@ -125,8 +125,9 @@ class Walker {
     const TextIndex kind = texts_.Of("step"), phase_kind = texts_.Of("phase");
     int64_t number = 0;
     for (const Step& step : track.steps) {
+      const std::string name_of_step =
+          absl::StrCat(step.is_warm_up ? "warm-up " : "", StepName(step.kind, step.sort), " ", number);
       const TimelineArgs args = StepArgs(step, number++);
-      const std::string name_of_step = absl::StrCat(step.is_warm_up ? "warm-up " : "", StepName(step.kind, step.sort));
       writer_.Begin({index, Time(step.start_ns), Time(step.end_ns), texts_.Of(name_of_step), kind, args});
       for (const PhaseInterval& phase : step.phases) {
         const TextIndex phase_name = texts_.Of(PhaseKindName(phase.kind));

@@ -86,11 +86,12 @@ Json Answer(const StepFacts& facts) {
                       {"update", row.update_ns},
                       {"time", row.total_ns}});
   }
-  return {{"what_ran", WhatRan(facts)},         {"how_long", HowLong(facts)},
-          {"step_noun", facts.StepNoun()},      {"step_ns", facts.step_ns()},
-          {"has_steps", facts.HasSteps()},      {"has_gpu_times", facts.HasGpuTimes()},
-          {"parts", std::move(parts)},          {"layers", std::move(layers)},
-          {"step_remarks", StepRemarks(facts)}, {"not_seen", RunRemarks(facts.model())}};
+  return {{"what_ran", WhatRan(facts)},           {"how_long", HowLong(facts)},
+          {"step_noun", facts.StepNoun()},        {"step_ns", facts.step_ns()},
+          {"mean_ns", TimesOf(facts).mean_ns},    {"has_steps", facts.HasSteps()},
+          {"has_gpu_times", facts.HasGpuTimes()}, {"parts", std::move(parts)},
+          {"layers", std::move(layers)},          {"step_remarks", StepRemarks(facts)},
+          {"not_seen", RunRemarks(facts.model())}};
 }
 
 Json RoofsJson(const Peaks* peaks) {

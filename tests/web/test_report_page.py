@@ -66,6 +66,8 @@ class ReportPage(unittest.TestCase):
                 self.assertEqual(self.browser.errors, [])
                 self.assertEqual(self.browser.evaluate("document.querySelector('.view').id"), "view-" + view)
                 self.assertGreater(len(self.browser.evaluate("document.querySelector('.view').innerText")), 20)
+                if view == "answer" and " takes " in self.shown(".hero p")[0]:
+                    self.assertIn(" takes " + self.shown(".hero-number")[0], self.shown(".hero p")[0])
                 # Neither hidden text behind the window's edge, nor a chart that is NaN.
                 self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), 1280, view)
                 self.assertEqual(self.browser.evaluate("/NaN|undefined|Infinity/.exec(document.querySelector('.view').outerHTML)"), None)

@@ -76,7 +76,8 @@ export function replace(element, ...children) {
 export function middle(text) {
   const whole = visible(text);
   if (whole.length < 16) return h("bdi", whole);
-  const at = whole.length - 10 - (/[\udc00-\udfff]/.test(whole[whole.length - 10]) ? 1 : 0);
+  const tail = Math.max(10, Math.min(18, Math.floor(whole.length / 3)));
+  const at = whole.length - tail - (/[\udc00-\udfff]/.test(whole[whole.length - tail]) ? 1 : 0);
   return h("bdi.middle", h("span", whole.slice(0, at)), h("span", whole.slice(at)));
 }
 

@@ -29,7 +29,7 @@ export function blocksOf(rows) {
     types = new Map();
   for (const row of rows) {
     const model = row.model ? row.model + ": " : "",
-      pattern = row.isLayer ? model + patternOf(row.name) : model + row.name,
+      pattern = model + (row.name.startsWith("[") ? row.name : patternOf(row.name)),
       key = JSON.stringify([pattern, row.type]);
     if (!groups.has(key)) {
       groups.set(key, {pattern, type: row.type, rows: []});

@@ -45,20 +45,6 @@ export function tableView(table, options = {}) {
   const key = (what) => `${what}.${table.name}`,
     order = get(key("sort")) || "",
     sorted = table.index.get(order.replace(/^-/, ""));
-  // The column by which the table comes sorted.
-  const own = table.columns.findIndex(
-    ({type}, i) =>
-      type !== "text" &&
-      table.rows.every((row, at) => at === 0 || row[i] <= table.rows[at - 1][i]) &&
-      table.rows[0]?.[i] > table.rows[table.rows.length - 1][i],
-  );
-  const state = {
-    sort: sorted ?? (own < 0 ? null : own),
-    down: order === "" || order[0] === "-",
-    query: get(key("find")) || "",
-    shown: STEP,
-    wide: get(key("all")) !== null || table.columns[sorted]?.detail,
-  };
   const first = FIRST[table.name] || [],
     rank = (i) => (first.indexOf(table.columns[i].name) + 1 || first.length + 1);
   const useful = table.columns
@@ -68,6 +54,21 @@ export function tableView(table, options = {}) {
   // A unit that stands in the cells before it.
   const isUnit = (i) => i > 0 && table.columns[i].name === "unit" && table.columns[i - 1].type !== "text";
   const brief = useful.filter((i) => (!table.columns[i].detail || rank(i) <= first.length) && !isUnit(i));
+  // The amount by which the table comes sorted.
+  const own = brief.find(
+    (i) =>
+      table.columns[i].type !== "text" &&
+      table.columns[i].unit &&
+      table.rows.every((row, at) => at === 0 || row[i] <= table.rows[at - 1][i]) &&
+      table.rows[0]?.[i] > table.rows[table.rows.length - 1][i],
+  );
+  const state = {
+    sort: sorted ?? own ?? null,
+    down: order === "" || order[0] === "-",
+    query: get(key("find")) || "",
+    shown: STEP,
+    wide: get(key("all")) !== null || table.columns[sorted]?.detail,
+  };
   const view = h("section.table-view", {"data-table": table.name});
   const head = h("thead"),
     body = h("tbody"),

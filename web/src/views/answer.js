@@ -50,6 +50,8 @@ function parts(answer) {
   return h(
     "section",
     h("h2", `Where a ${answer.step_noun} goes`),
+    time(answer.mean_ns) !== time(answer.step_ns) &&
+      h("p.quiet", `Of those whose operations were recorded: ${time(answer.step_ns)} on average.`),
     bars(rows, {most: answer.step_ns}),
     answer.step_remarks.map((remark) => h("p.quiet", remark)),
   );
@@ -173,7 +175,7 @@ export const answerView = {
     const {answer} = page();
     add(section, [
       h("p.lead", answer.what_ran),
-      h("div.hero", h("div.hero-number", time(answer.step_ns)), h("p", answer.how_long)),
+      h("div.hero", h("div.hero-number", time(answer.mean_ns)), h("p", answer.how_long)),
       answer.parts.length > 0 && parts(answer),
       findings(answer),
       heaviest(answer),

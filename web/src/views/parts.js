@@ -13,7 +13,8 @@ export const tablesOf = (names, options = {}) =>
 export function missingTables(names, sentence) {
   if (names.some(hasRows)) return "";
   const note = names.map(table).find((one) => one && one.notes.length > 0);
-  return note && note.notes[0] !== sentence ? `${sentence} ${note.notes[0]}` : sentence;
+  const why = note?.notes[0] || sentence;
+  return why.startsWith(sentence) ? why : `${sentence} ${why}`;
 }
 
 // The texts of a finding: its rule, where it is, what it says, what to do.
