@@ -447,6 +447,14 @@ std::string HowLong(const StepFacts& facts) {
                     HumanTime(static_cast<double>(quartiles.upper)));
   }
   text += ".";
+  if (const auto& tracks = steps.tracks; !tracks.empty() && !tracks.front().steps.empty()) {
+    const Step& step = tracks.front().steps.front();
+    if (steps.kind == StepKind::kTraining && step.updates > 1)
+      absl::StrAppend(&text, " Each has ", step.updates, " updates in turn, ",
+                      step.updates_of_most == 1 ? "of different optimizers"
+                                                : absl::StrCat(step.updates_of_most, " of them by one optimizer"),
+                      ".");
+  }
   const GpuPace pace = PaceOf(facts);
   absl::StrAppend(
       &text, PaceSentence(facts, pace), generation.has_value() ? GenerationSentence(*generation) : MeanOfAll(steps),

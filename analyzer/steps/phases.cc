@@ -82,7 +82,7 @@ void SetBatchesOfSteps(const TraceModel& model, const Attribution& attribution, 
   SetBatchSizes(model, attribution, track.process, track.thread, steps);
   for (size_t i = 0; i < steps.size(); ++i) {
     Step& step = track.steps[i];
-    if (step.batch != steps[i].batch) step.samples = steps[i].batch * step.micro_steps;
+    if (step.batch != steps[i].batch) step.samples = steps[i].batch * step.micro_steps * step.updates_of_most;
     step.batch = steps[i].batch;
     step.batch_is_rows = steps[i].is_rows;
   }

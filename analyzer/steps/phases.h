@@ -47,6 +47,8 @@ struct Step {
   bool batch_is_rows = false;         // as BatchSpan.is_rows
   int64_t samples = 0;                // of all its passes, whose batches may differ; 0 if not known
   int32_t micro_steps = 1;            // forward+backward passes before the update (gradient accumulation)
+  int32_t updates = 1;                // of several optimizers that step in turn, joined to one step …
+  int32_t updates_of_most = 1;        // … and those of the one with most
   std::string model;                  // Layer.model of the network that was trained, or ran, if there was exactly one
   std::string sort;                   // what distinguishes it from others of its kind: NameSteps; empty: nothing
   std::vector<PhaseInterval> phases;  // ascending, disjoint, inside the step; gaps have no phase

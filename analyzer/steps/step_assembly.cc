@@ -18,6 +18,7 @@ struct Draft {
   uint64_t signature = 0;  // which update, or which pass: distinguishes steps that alternate
   int32_t micro_steps = 1;
   int64_t samples = 0;  // of its passes with gradients; 0: not known
+  int32_t updates = 1, updates_of_most = 1;
 };
 
 class Assembler {
@@ -366,14 +367,25 @@ class Assembler {
     const std::vector<size_t> turns = FindTurns(signatures);
     if (turns.empty()) return;
     std::vector<Draft> joined;
+    std::map<uint64_t, std::pair<int32_t, int64_t>> kinds;  // of the joined step: updates, samples
     for (size_t i = 0; i < drafts.size(); ++i) {
       if (turns[i] == 0) {
         joined.push_back(drafts[i]);
+        kinds = {{signatures[i], {1, drafts[i].samples}}};
         continue;
       }
-      joined.back().end = drafts[i].end;
-      joined.back().micro_steps = std::max(joined.back().micro_steps, drafts[i].micro_steps);
-      joined.back().samples = std::max(joined.back().samples, drafts[i].samples);
+      Draft& step = joined.back();
+      step.end = drafts[i].end;
+      step.micro_steps = std::max(step.micro_steps, drafts[i].micro_steps);
+      ++step.updates;
+      auto& [updates, samples] = kinds[signatures[i]];
+      samples += drafts[i].samples;
+      step.updates_of_most = std::max(step.updates_of_most, ++updates);
+      // Those of the optimizer with most updates: the others see the same ones again, or as many (a generator's).
+      step.samples = 0;
+      for (const auto& [kind, sums] : kinds) {
+        if (sums.first == step.updates_of_most) step.samples = std::max(step.samples, sums.second);
+      }
     }
     drafts = std::move(joined);
   }
@@ -387,6 +399,8 @@ class Assembler {
     if (begins_unseen) step.start_ns = items_[draft.begin - 1].end_ns;
     step.kind = draft.kind;
     step.micro_steps = draft.micro_steps;
+    step.updates = draft.updates;
+    step.updates_of_most = draft.updates_of_most;
     step.model = ModelOf(draft);
     SetBatch(draft, step);
     step.phases = PhasesOf(draft);

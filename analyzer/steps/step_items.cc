@@ -20,7 +20,8 @@ class ItemMaker {
         trained_links_(trained_links),
         updates_apart_(updates_apart),
         last_rank_(1),
-        final_rank_(1) {
+        final_rank_(1),
+        first_passes_(1) {
     std::map<std::string, Network> networks = {{"", 0}};
     for (const Layer& layer : attribution.layers) {
       network_.push_back(networks.try_emplace(layer.model, static_cast<Network>(networks.size())).first->second);
@@ -29,13 +30,21 @@ class ItemMaker {
     }
     last_rank_.resize(networks.size());
     final_rank_.resize(networks.size());
+    first_passes_.resize(networks.size());
     for (size_t i = 0; i < moments_.size(); ++i) {
       if (moments_.KindOf(i) != MomentKind::kForward) continue;
       const Moment moment = moments_[i];
       if (IsLoss(moment)) continue;
+      FirstPass& first = first_passes_[NetworkOf(moment)];
+      if (first.begin == SIZE_MAX) first.begin = i;
+      if (moment.rank == moments_[first.begin].rank) first.last = i;
       uint32_t& last = last_rank_[NetworkOf(moment)];
       last = std::max(last, moment.rank);
       final_rank_[NetworkOf(moment)] = moment.rank;
+    }
+    for (size_t i = moments_.size(); i-- > 0;) {
+      if (moments_.KindOf(i) != MomentKind::kForward || IsLoss(moments_[i])) continue;
+      if (moments_[i].rank == final_rank_[NetworkOf(moments_[i])]) first_passes_[NetworkOf(moments_[i])].end = i;
     }
   }
 
@@ -236,7 +245,14 @@ class ItemMaker {
     const Moment first = moments_[run.first];
     if (moment.run >= 0) return moment.run != first.run;
     if (!IsLoss(moment) && NetworkOf(moment) != NetworkOf(first)) return true;
-    if (moment.rank != first.rank || !last_forward_) return false;
+    if (!last_forward_) return false;
+    if (moment.rank != first.rank) {
+      // Others never begin as the first pass does, which made what they keep (a cache): behind the last layer one of those begins.
+      const FirstPass& of_first = first_passes_[NetworkOf(moment)];
+      const uint32_t final_rank = final_rank_[NetworkOf(moment)];
+      return run.first == of_first.begin && of_first.last < of_first.end && last_forward_->rank == final_rank &&
+             moment.rank < final_rank;
+    }
     const bool may_differ = moment.is_scope && last_forward_->rank != moment.rank;
     if (moment.name != first.name && !(may_differ && PassesOn(moment, first))) return false;
     // A cell in a loop repeats before the pass is complete; behind the last layer a pass may go on (x[:, -1]).
@@ -272,6 +288,11 @@ class ItemMaker {
   std::vector<uint32_t> last_rank_;           // by network
   // By network, of the run's last pass: layers that ran first in a later pass (a cache's) have ranks behind the last one's.
   std::vector<uint32_t> final_rank_;
+  // Moments of a network: its first pass's begins; the last of that layer; the first of the layer that ends passes.
+  struct FirstPass {
+    size_t begin = SIZE_MAX, last = 0, end = SIZE_MAX;
+  };
+  std::vector<FirstPass> first_passes_;  // by network
   std::optional<Moment> last_forward_;
   size_t at_ = 0;                    // the moment that is taken
   size_t last_layer_in_ = SIZE_MAX;  // the last item that has its network's layer of the last rank

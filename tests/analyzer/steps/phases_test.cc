@@ -662,6 +662,38 @@ TEST(PhasesTest, ALaterPassMayBeginWithAnotherOperation) {
   EXPECT_EQ(OnlyTrack(program).steps.size(), 5u);
 }
 
+// The first pass makes what all others keep: it has layers that never come again, before the others' first.
+TEST(PhasesTest, TheFirstPassMayMakeWhatLaterOnesKeep) {
+  TrainingProgram program;
+  const int kept = program.AddModel("Clip", 2, "text.");
+  const int net = program.AddModel("Clip", 3, "image.");
+  for (int i = 0; i < 6; ++i) {
+    if (i == 0) program.Forward(kept, /*grad=*/false);
+    program.Forward(net, /*grad=*/false);
+  }
+  EXPECT_EQ(Kinds(OnlyTrack(program)), "iiiiii");
+}
+
+TEST(PhasesTest, SeveralUpdatesInTurnAreOneStepWithAllTheirSamples) {
+  TrainingProgram program;
+  const int generator = program.AddModel("Generator", 2);
+  const int critic = program.AddModel("Critic", 2);
+  for (int i = 0; i < 8; ++i) {
+    for (int k = 0; k < 5; ++k) {
+      const int net = k < 4 ? critic : generator;
+      program.Forward(net, /*grad=*/true, 32);
+      program.Loss();
+      program.Backward();
+      program.Update(net == critic ? "Adam" : "SGD");
+    }
+  }
+  const StepTrack track = OnlyTrack(program);
+  ASSERT_EQ(track.steps.size(), 8u);
+  EXPECT_EQ(track.steps[2].updates, 5);
+  EXPECT_EQ(track.steps[2].updates_of_most, 4);
+  EXPECT_EQ(track.steps[2].samples, 4 * 32);
+}
+
 // Recording makes steps longer: those of the first window are compared with each other.
 TEST(PhasesTest, RecordedStepsAreNoWarmUpForTheirCost) {
   TrainingProgram program;
