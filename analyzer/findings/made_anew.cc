@@ -95,7 +95,7 @@ std::vector<Finding> FindModulesMadeAnew(const StepFacts& facts) {
   std::vector<bool> fills;  // by stack
   for (const PythonStack& stack : model.python_stacks) {
     fills.push_back(absl::c_any_of(stack.frames, [&](const PythonFrame& frame) {
-      const absl::string_view function = frame.function == kNone ? "" : model.names[frame.function];
+      const std::string& function = frame.function == kNone ? "" : model.names[frame.function];
       return (frame.file != kNone && absl::EndsWith(model.names[frame.file], "/torch/nn/init.py")) ||
              absl::EndsWith(function, "reset_parameters") || absl::EndsWith(function, "load_state_dict");
     }));

@@ -151,6 +151,27 @@ TEST(FasterForm, ComputesEqualModulesTogether) {
   EXPECT_THAT(ListOfModules(8, /*differs=*/false, /*between=*/true).rows, IsEmpty());
 }
 
+CpuProgram::Found Recurring(const trace::OpDefinition& definition, int calls) {
+  CpuProgram program(StepKind::kInference);
+  program.UseTorch();
+  const OpIndex op = program.builder().AddOp(definition);
+  for (int64_t at_ns = 0; at_ns < CpuProgram::kSteps * CpuProgram::kStepNs; at_ns += CpuProgram::kStepNs) {
+    program.builder().Scope("aten::lstm", ScopeKind::kFrameworkOp, at_ns + 1000, 900'000);
+    for (int i = 0; i < calls; ++i) program.builder().Call(op, at_ns + 2000 + i * 10'000, 9000);
+  }
+  program.LayerOf(op, {.name = "rnn", .type = "lstm", .line = "net.py:12"});
+  return program.Find("faster-form");
+}
+
+TEST(FasterForm, IsOneCallForAnLstm) {
+  const auto found = Recurring(GemmDefinition(512, 4, 96, "TN"), 60);
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_EQ(found.Of(0, "line"), "net.py:12");
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("with 60 products in a forward pass"));
+  EXPECT_THAT(found.Of(0, "advice"), HasSubstr("proj_size"));
+  EXPECT_THAT(Recurring(GemmDefinition(512, 4, 96, "TN"), 4).rows, IsEmpty());  // cells are another form's
+}
+
 TEST(OpByOp, IsSwitchedOn) {
   for (const char* file : {"polymorphic_function.py", "ops.py"}) {
     CpuProgram program;

@@ -1,4 +1,4 @@
-// Rule heavy-operations: a sort, a one-hot matrix, an indexed write … that take a tenth of a step.
+// Rule heavy-operations: a sort, a one-hot matrix, an indexed write … that take a tenth of a step; made-anew, of networks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -85,6 +85,80 @@ TEST(HeavyOperations, AreInformationWhereTheirSizesDecide) {
   const auto found = Find("aten::_fft_r2c", 350'000);
   ASSERT_THAT(found.rows, SizeIs(1));
   EXPECT_EQ(found.Of(0, "kind"), "information");
+}
+
+// Whole rows that index_add_ adds are its own; a node's are the program's.
+TEST(HeavyOperations, AreElementsWithAnIndexEach) {
+  const auto found = Find("aten::scatter_add_", 300'000);
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_THAT(found.Of(0, "advice"), HasSubstr("x.index_add_(0, index, rows)"));
+  EXPECT_THAT(Find("aten::gather", 300'000, /*in_backward=*/true).rows, SizeIs(1));
+  CpuProgram program;
+  program.UseTorch();
+  program.Scope("aten::index_add_", 1000, 300'000);
+  program.Scope("aten::scatter_add_", 1100, 290'000);
+  EXPECT_THAT(program.Find("heavy-operations").rows, IsEmpty());
+}
+
+TEST(HeavyOperations, AreTheOutermostOnesOfTheirKinds) {
+  CpuProgram program;
+  program.UseTorch();
+  program.Scope("aten::coalesce", 1000, 300'000);
+  program.Scope("aten::_coalesce", 1100, 290'000);
+  program.Scope("aten::sort", 1200, 200'000);
+  const auto found = program.Find("heavy-operations");
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_EQ(found.Gain(0), 300'000);
+  EXPECT_THAT(found.Of(0, "advice"), HasSubstr("to_sparse_csr()"));
+}
+
+CpuProgram::Found Convolving(const std::string& problem) {
+  CpuProgram program;
+  program.UseTorch();
+  program.Calls(OneDnnDefinition("onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx512_core,forward_inference,"
+                                 "src:f32::blocked:abcd::f0 wei:f32::blocked:abcd::f0 dst:f32::blocked:abcd::f0,,"
+                                 "alg:convolution_direct," +
+                                 problem + ",0.5"),
+                1, 1000, 800'000);
+  return program.Find("heavy-operations");
+}
+
+TEST(HeavyOperations, AreFiltersThatATransformComputesWithLess) {
+  // 2 * 4 * 16 000 * 8 000 operations against 2.5 * 32 768 * 15 for each of 4 inputs, 4 results and a kernel, and 4 products.
+  const auto found = Convolving("mb4_ic1oc1_ih1oh1kh1sh1dh0ph0_iw23999ow16000kw8000sw1dw0pw0");
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_EQ(found.Gain(0), 800'000);
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("Fourier transforms would need 88 times fewer operations"));
+  EXPECT_THAT(found.Of(0, "advice"), HasSubstr("torch.fft"));
+  EXPECT_THAT(Convolving("mb4_ic1oc1_ih1oh1kh1sh1dh0ph0_iw16199ow16000kw200sw1dw0pw0").rows, IsEmpty());
+  EXPECT_THAT(Convolving("g16mb1_ic16oc16_ih56oh56kh31sh1dh0ph15_iw56ow56kw31sw1dw0pw15").rows, IsEmpty());
+}
+
+// In each step a network is made, or with `every` in each so many-th.
+CpuProgram::Found Filling(const char* file, const char* function, int every = 1) {
+  CpuProgram program(StepKind::kInference);
+  program.UseTorch();
+  const StackIndex stack =
+      program.builder().AddStack({{file, function, 99},
+                                  {"/v/site-packages/torch/nn/modules/linear.py", "Linear.__init__", 9},
+                                  {"/home/u/serve.py", "load", 5}});
+  for (int step = 0; step < CpuProgram::kSteps; ++step) {
+    const int64_t at_ns = step * CpuProgram::kStepNs;
+    program.builder().Scope("aten::linear", ScopeKind::kFrameworkOp, at_ns + 500'000, 100'000);
+    if (step % every == 0)
+      program.builder().Scope("aten::uniform_", ScopeKind::kFrameworkOp, at_ns + 1000, 300'000, 0, -1, stack);
+  }
+  return program.Find("made-anew");
+}
+
+TEST(MadeAnew, IsANetworkInEachRequest) {
+  const auto found = Filling("/v/site-packages/torch/nn/init.py", "_no_grad_uniform_");
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_EQ(found.Gain(0), 300'000);
+  EXPECT_EQ(found.Of(0, "line"), "serve.py:5");
+  EXPECT_THAT(Filling("/v/site-packages/torch/nn/modules/module.py", "Module.load_state_dict").rows, SizeIs(1));
+  EXPECT_THAT(Filling("/v/site-packages/torch/nn/init.py", "_no_grad_uniform_", 4).rows, IsEmpty());
+  EXPECT_THAT(Filling("/v/site-packages/torch/nn/functional.py", "dropout").rows, IsEmpty());
 }
 
 }  // namespace heavy_operations_test

@@ -67,5 +67,28 @@ TEST(RepeatedWork, RowsThatMayBeRead) {
   EXPECT_THAT(LastOfRows(2, "aten::select", 20'000).rows, IsEmpty());
 }
 
+CpuProgram::Found Adapting(StepKind kind, const std::string& adapter) {
+  CpuProgram program(kind);
+  program.UseTorch();
+  int64_t at_ns = 1000;
+  for (const std::string& name : {std::string("layers.0.base_layer"), "layers.0." + adapter}) {
+    const OpIndex op = program.builder().AddOp(GemmDefinition(256, 16, at_ns > 1000 ? 8 : 256, "TN"));
+    for (int64_t step_ns = 0; step_ns < CpuProgram::kSteps * CpuProgram::kStepNs; step_ns += CpuProgram::kStepNs)
+      program.builder().Call(op, step_ns + at_ns, 200'000);
+    program.LayerOf(op, {.name = name, .module = name});
+    at_ns += 300'000;
+  }
+  return program.Find("repeated-work");
+}
+
+TEST(RepeatedWork, IsAnAdapterBesideItsWeightInInference) {
+  const auto found = Adapting(StepKind::kInference, "lora_A.default");
+  ASSERT_EQ(found.rows.size(), 1u);
+  EXPECT_EQ(found.Gain(0), 200'000);
+  EXPECT_THAT(found.Of(0, "advice"), HasSubstr("merge_and_unload()"));
+  EXPECT_THAT(Adapting(StepKind::kTraining, "lora_A.default").rows, IsEmpty());
+  EXPECT_THAT(Adapting(StepKind::kInference, "head").rows, IsEmpty());
+}
+
 }  // namespace repeated_work_test
 }  // namespace dlhook::analyzer
