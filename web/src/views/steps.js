@@ -23,8 +23,7 @@ function stepsOf() {
   const phases = new Map((page().step_phases || []).map(([process, start, of]) => [process + ":" + start, of]));
   return steps.rows.map((cells) => {
     const get = (name) => steps.get(cells, name);
-    // Without operations a phase reaches into the next one.
-    const of = (get("left_out") !== "not recorded" && phases.get(get("process") + ":" + get("start"))) || {};
+    const of = phases.get(get("process") + ":" + get("start")) || {};
     const step = {
       process: get("process"),
       index: get("index"),
