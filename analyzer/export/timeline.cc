@@ -129,7 +129,8 @@ class Walker {
           absl::StrCat(step.is_warm_up ? "warm-up " : "", StepName(step.kind, step.sort), " ", number);
       const TimelineArgs args = StepArgs(step, number++);
       writer_.Begin({index, Time(step.start_ns), Time(step.end_ns), texts_.Of(name_of_step), kind, args});
-      for (const PhaseInterval& phase : step.phases) {
+      const bool has_phases = step.left_out != LeftOut::kNotRecorded;  // else one reaches into the next one
+      for (const PhaseInterval& phase : has_phases ? step.phases : std::vector<PhaseInterval>()) {
         const TextIndex phase_name = texts_.Of(PhaseKindName(phase.kind));
         writer_.Begin({index, Time(phase.start_ns), Time(phase.end_ns), phase_name, phase_kind});
         writer_.End(index, Time(phase.end_ns));

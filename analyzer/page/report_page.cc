@@ -106,13 +106,15 @@ Json RoofsJson(const Peaks* peaks) {
   return roofs;
 }
 
-// The phases of steps, by process and start as in the table `steps`.
+// The phases of steps, by process and start as in the table `steps`; not of those without operations, where a phase reaches into
+// the next one.
 Json StepPhases(const StepFacts& facts, size_t most) {
   const TraceModel& model = facts.model();
   Json all = Json::array();
   for (const StepTrack& track : facts.options().analysis->steps()) {
     for (const Step& step : track.steps) {
       if (all.size() >= most) return all;
+      if (step.left_out == LeftOut::kNotRecorded) continue;
       Json phases = Json::object();
       for (const PhaseInterval& phase : step.phases) {
         Json& sum = phases[PhaseKindName(phase.kind)];

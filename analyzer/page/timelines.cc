@@ -258,6 +258,7 @@ class WindowReader {
       const std::string kind = StepName(step.kind, step.sort);
       Add(step.start_ns, step.end_ns, 0,
           names_.Index(absl::StrCat("step ", i), "step", step.is_warm_up ? kind + ", warm-up" : kind), {}, &track);
+      if (step.left_out == LeftOut::kNotRecorded) continue;
       for (const PhaseInterval& phase : step.phases) {
         const char* const name = PhaseKindName(phase.kind);
         Add(phase.start_ns, phase.end_ns, 1, names_.Index(name, name, ""), {}, &track);

@@ -69,10 +69,13 @@ const tipOf = (step) => () =>
     table("steps").explanation("duration"),
   );
 
+// Where recording in windows costs something, the answer's time is of the steps between them: they are "not recorded".
+const isBetween = () => time(page().answer.mean_ns) !== time(page().answer.step_ns);
+
 function draw(steps, width, isWhole) {
   const sorted = steps.map((step) => step.duration).sort((a, b) => a - b);
   const steady = steps
-    .filter((step) => !step.leftOut)
+    .filter((step) => (isBetween() ? step.leftOut === "not recorded" : !step.leftOut))
     .map((step) => step.duration)
     .sort((a, b) => a - b);
   const typical = quantile(steady.length > 0 ? steady : sorted, 0.5);
@@ -176,7 +179,7 @@ function draw(steps, width, isWhole) {
     h(
       "text.strong",
       {x: chart.width, y: -8, "text-anchor": "end"},
-      `${steady.length > 0 ? "steady " : ""}median ${time(typical)}`,
+      `${steady.length === 0 ? "" : isBetween() ? "between windows, " : "steady "}median ${time(typical)}`,
     ),
   );
   return {svg: chart.svg, cut: top < longest};
@@ -208,6 +211,8 @@ export const stepsView = {
               `${groups(steps.length)} ${state.kind} steps. `,
               ...[...new Set(steps.map((step) => step.leftOut))].filter(Boolean).map((why) => {
                 const those = steps.filter((step) => step.leftOut === why).sort((a, b) => b.duration - a.duration);
+                if (why === "not recorded")
+                  return `Of ${groups(those.length)} only the time is recorded${isBetween() ? ", which the answer is of" : ""}. `;
                 const named = those.slice(0, 6).map((step) => `step ${step.index} (${time(step.duration)})`);
                 const more = those.length > 6 ? ` and ${groups(those.length - 6)} more` : "";
                 return `Left out of means, ${why}: ${named.join(", ")}${more}. `;
