@@ -9,6 +9,7 @@ std::vector<MadeTensor> TensorsMade(const StepFacts& facts) {
   const ScopeColumns& scopes = model.scopes;
   if (model.memory.empty()) return {};
   const auto is_op = [&](ScopeIndex of) { return of != kNone && scopes.look[of].kind == ScopeKind::kFrameworkOp; };
+  const std::vector<ScopeName> names = ReadScopeNames(model);
   std::map<ScopeIndex, MadeTensor> by_scope;
   const auto& analysis = *facts.options().analysis;
   for (const DeviceMemory& device : analysis.Derived<MemoryUse>(model, facts.attribution(), analysis.steps()).devices) {
@@ -26,7 +27,7 @@ std::vector<MadeTensor> TensorsMade(const StepFacts& facts) {
       ScopeIndex scope = born.scope;  // the outermost
       bool converts = false;
       for (;; scope = scopes.parent[scope]) {
-        converts |= model.names[scopes.look[scope].name] == "aten::_to_copy";
+        converts |= names[scopes.look[scope].name].op == "_to_copy";
         if (!is_op(scopes.parent[scope])) break;
       }
       const bool stays = block.died == SIZE_MAX || model.memory[block.died].time_ns >= scopes.EndOf(scope);
