@@ -7,6 +7,7 @@
 // (libiomp5). Work that they could have a part in runs while an operation or call is recorded. What they used beyond,
 // they spun, or other threads of the program computed what dlhook does not see.
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/analysis/sample_places.h"
@@ -132,7 +133,8 @@ std::string FewerThreads(const StepFacts& facts, const std::vector<std::string>&
       "onnxruntime's sessions each have a pool of threads that spin while they wait for work: "
       "session.intra_op.allow_spinning=0 (SessionOptions.add_session_config_entry), or a smaller intra_op_num_threads";
   if (HasOwner(owners, "onnxruntime")) return absl::StrCat("More threads than processors: ", onnxruntime, ".");
-  if (facts.Setting("OMP_NUM_THREADS") == absl::StrCat(each)) {
+  uint32_t set = 0;
+  if (absl::SimpleAtoi(facts.Setting("OMP_NUM_THREADS"), &set) && set > 0 && set <= each) {
     return processes > 1
                ? "OMP_NUM_THREADS is that small already: fewer processes, or fewer threads that they start "
                  "(loader workers, communication, pools of other libraries)."

@@ -368,6 +368,16 @@ class Findings(FindingsCase):
         self.assert_line(finding, "scores.sort")
         self.assertIn("torch.topk", finding["advice"])
 
+    def test_float64_of_pytorchs_own_operations(self):
+        finding = self.found("float64", "statistics-in-float64", least_percent=10)
+        self.assert_line(finding, "(x - shift) / shift")
+        self.assertIn("np.float32", finding["advice"])
+
+    def test_what_broadcasting_makes(self):
+        finding = self.found("faster-form", "pairs-by-broadcasting", least_percent=30)
+        self.assert_line(finding, "(z[:, None] - centers)")
+        self.assertIn("torch.cdist", finding["advice"])
+
     def test_a_thread_that_waits_for_the_one_that_trains_is_none(self):
         finding = self.found("slow-lines", "polled-queue", least_percent=20)
         self.assertIn("time.sleep(0.02)", finding["source"])

@@ -1,8 +1,10 @@
-// Rule needless-backward: several backward passes through one forward pass (gradients that no optimizer reads:
+// Rule needless-backward: several backward passes through one forward pass; gradients that no optimizer reads (of real programs:
 // tests/frameworks/test_findings.py).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "analyzer/findings/rules.h"
+#include "analyzer/steps/compared_steps.h"
 #include "tests/analyzer/findings/cpu_program.h"
 
 namespace dlhook::analyzer {
@@ -42,6 +44,67 @@ TEST(NeedlessBackward, RunsThroughOneForwardPassAgainAndAgain) {
 TEST(NeedlessBackward, IsNotThatSeveralThreadsTrain) { EXPECT_THAT(Find(8, /*in_threads=*/true).rows, IsEmpty()); }
 
 TEST(NeedlessBackward, IsNoGradientPenalty) { EXPECT_THAT(Find(2).rows, IsEmpty()); }
+
+// Steps of 1 ms in which so many parameters get a gradient, 600 us in all, and optimizers, by name, update so many each; the
+// program itself adds to so many tensors.
+std::vector<Finding> Unread(int gradients, const std::vector<std::pair<std::string, int>>& optimizers, int own = 0) {
+  ModelBuilder builder;
+  Attribution attribution;
+  attribution.layers.emplace_back().name = "net";
+  attribution.layers.back().module = "net";
+  for (const auto& [name, count] : optimizers) attribution.layers.emplace_back().name = "optimizer (" + name + ")";
+  StepTrack track;
+  for (int64_t at_ns = 0; at_ns < CpuProgram::kSteps * CpuProgram::kStepNs; at_ns += CpuProgram::kStepNs) {
+    int64_t now_ns = at_ns;
+    const auto scope = [&](const char* name, ScopeKind kind, int64_t ns, Place place) {
+      builder.Scope(name, kind, now_ns, ns);
+      attribution.of_scope.push_back(place);
+      now_ns += ns;
+    };
+    track.steps.push_back({.start_ns = at_ns, .end_ns = at_ns + CpuProgram::kStepNs, .kind = StepKind::kTraining});
+    for (int i = 0; i < gradients; ++i) {
+      scope("torch::autograd::AccumulateGrad", ScopeKind::kBackwardNode, 600'000 / gradients,
+            {0, LayerDirection::kBackward});
+    }
+    for (LayerIndex layer = 1; layer <= optimizers.size(); ++layer) {
+      for (int i = 0; i < optimizers[layer - 1].second; ++i) {
+        scope("aten::mul_", ScopeKind::kFrameworkOp, 2000, {layer, LayerDirection::kUpdate});
+        scope("aten::addcdiv_", ScopeKind::kFrameworkOp, 2000, {layer, LayerDirection::kUpdate});
+      }
+    }
+    for (int i = 0; i < own; ++i) scope("aten::add_", ScopeKind::kFrameworkOp, 2000, {});
+  }
+  TraceModel model = builder.Build(CpuProgram::kSteps * CpuProgram::kStepNs);
+  model.processes.front().capabilities.push_back({.name = "library", .object = "libtorch_cpu.so", .reason = ""});
+  const Choices choices = ResolveChoices(&model);
+  const RunTotals totals = ComputeTotals(model);
+  const LayerAnalysis analysis(model, std::move(attribution), Judged({track}));
+  const StepFacts facts(model, {.choices = &choices, .totals = &totals, .analysis = &analysis});
+  std::vector<Finding> findings;
+  for (const RuleFinding& found : FindAll(facts)) {
+    if (found.rule == "needless-backward") findings.push_back(found.finding);
+  }
+  return findings;
+}
+
+TEST(NeedlessBackward, ComputesGradientsThatNoOptimizerReads) {
+  const std::vector<Finding> found = Unread(20, {{"Adam", 10}});
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_NEAR(found[0].gain_ns, 300'000, 1000);
+  EXPECT_THAT(found[0].sentence, HasSubstr("20 gradients of parameters are computed for every 10"));
+  EXPECT_THAT(Unread(12, {{"Adam", 10}}), IsEmpty());
+}
+
+TEST(NeedlessBackward, CountsWhatAllOptimizersUpdate) {
+  EXPECT_THAT(Unread(20, {{"Adam", 10}, {"SGD", 10}}), IsEmpty());
+  EXPECT_THAT(Unread(20, {{"Adam", 5}, {"SGD", 5}}), SizeIs(1));
+  EXPECT_THAT(Unread(20, {{"Adam", 5}, {"Lion", 5}}), IsEmpty());  // not known how that updates
+}
+
+TEST(NeedlessBackward, IsSilentWhereTheProgramUpdatesTheRest) {
+  EXPECT_THAT(Unread(20, {{"Adam", 10}}, 10), IsEmpty());
+  EXPECT_THAT(Unread(20, {{"Adam", 10}}, 2), SizeIs(1));
+}
 
 }  // namespace needless_backward_test
 }  // namespace dlhook::analyzer

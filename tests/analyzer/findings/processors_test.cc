@@ -159,6 +159,21 @@ TEST(ProcessorsTest, ItsOwnThreadsAreTooMany) {
   EXPECT_THAT(found.front().finding.advice, HasSubstr("OMP_NUM_THREADS=2"));
 }
 
+TEST(ProcessorsTest, AdvisesNoNumberOfThreadsThatIsSet) {
+  for (const char* set : {"2", "1", "8"}) {
+    RunSpec spec = Spec(kLongNs);
+    spec.settings = {{"OMP_NUM_THREADS", set}};
+    const std::vector<RuleFinding> found = Find(spec, {.cpu = 1.9, .runnable = 16});
+    ASSERT_THAT(RulesOf(found), testing::ElementsAre("too-many-threads"));
+    const std::string& advice = found.front().finding.advice;
+    if (std::string(set) != "8") {
+      EXPECT_THAT(advice, HasSubstr("OMP_NUM_THREADS is that small already: fewer threads that the program starts"));
+    } else {
+      EXPECT_THAT(advice, HasSubstr("OMP_NUM_THREADS=2"));
+    }
+  }
+}
+
 TEST(ProcessorsTest, WorkersOfTheLoaderAreNoOtherProgram) {
   EXPECT_THAT(RulesOf(Find(Spec(kLongNs), {.cpu = 0.8, .runnable = 5, .worker_cpu = 1.1})),
               testing::ElementsAre("too-many-threads"));

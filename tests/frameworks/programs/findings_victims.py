@@ -873,6 +873,38 @@ def each_sample(side):
         yield
 
 
+def statistics_in_float64(side):
+    """Data are normalised by NumPy's numbers, or by these in float32; the network computes in float32."""
+    shift = np.linspace(0.4, 0.6, 512)
+    shift = torch.from_numpy(shift if side == "victim" else shift.astype(np.float32))
+    model = nn.Linear(512, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    while True:
+        x = torch.rand(2048, 512)
+        scaled = torch.tanh((x - shift) / shift)
+        optimizer.zero_grad()
+        model(scaled.float()).square().mean().backward()
+        optimizer.step()
+        yield
+
+
+def pairs_by_broadcasting(side):
+    """Distances of all pairs through their differences, or by a product."""
+    model = nn.Linear(64, 64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    centers = torch.randn(300, 64)
+    while True:
+        z = model(torch.randn(256, 64))
+        if side == "victim":
+            distances = (z[:, None] - centers).square().sum(-1)
+        else:
+            distances = z.square().sum(1)[:, None] + centers.square().sum(1) - 2 * z @ centers.t()
+        optimizer.zero_grad()
+        distances.mean().backward()
+        optimizer.step()
+        yield
+
+
 BLOCK = 5  # steps before it is the other's turn
 
 
