@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "preload/format/record.h"
 
 namespace dlhook::analyzer::inline model {
 namespace {
@@ -28,8 +29,8 @@ bool IsComplex(DataType type) {
 
 // Whole bytes of `count` elements; unknown if the type's size is.
 Count BytesOf(Count count, DataType type) {
-  const std::optional<int> bits = TypeBits(EnumName(type));
-  const Count total = bits ? Times(count, *bits) : std::nullopt;
+  const uint32_t bits = format::TypeBits(type);
+  const Count total = bits != 0 ? Times(count, bits) : std::nullopt;
   return total ? Count(*total / 8 + (*total % 8 != 0)) : std::nullopt;
 }
 
@@ -172,14 +173,11 @@ std::optional<int64_t> ElementCount(const Dims& dims) {
 }
 
 std::optional<int> TypeBits(absl::string_view type) {
-  if (type == "c64") return 128;
-  if (type == "f64" || type == "s64" || type == "u64" || type == "c32") return 64;
-  if (type == "f32" || type == "tf32" || type == "s32" || type == "u32") return 32;
-  if (type == "c16" || type == "cbf16") return 32;
-  if (type == "bf16" || type == "f16" || type == "s16" || type == "u16") return 16;
-  if (type == "s8" || type == "u8" || type == "boolean" || type == "bool" || type == "e8m0") return 8;
-  if (absl::StartsWith(type, "f8_")) return 8;
-  if (type == "s4" || type == "u4" || absl::StartsWith(type, "f4_")) return 4;
+  if (type == "boolean" || type == "e8m0" || absl::StartsWith(type, "f8_")) return 8;
+  if (absl::StartsWith(type, "f4_")) return 4;
+  for (int i = 1; *EnumName(static_cast<DataType>(i)) != '\0'; ++i) {
+    if (type == EnumName(static_cast<DataType>(i))) return static_cast<int>(format::TypeBits(static_cast<DataType>(i)));
+  }
   return std::nullopt;
 }
 

@@ -28,27 +28,14 @@ const char* DataTypeName(int64_t type) {  // libxsmm_datatype
   return type >= 0 && type < 7 ? kNames[type] : "unknown";
 }
 
-// libxsmm_dnn_tensor_format, as oneDNN's tag where the format has one.
+// libxsmm_dnn_tensor_format, as oneDNN's tag where the format has one: NHWC, NCHW, RSCK, KCRS, CK, CK packed, NC packed, NC.
 const char* FormatName(int64_t format) {
-  switch (format) {
-    case 2:  // NHWC
-      return "acdb";
-    case 4:   // NCHW
-    case 16:  // KCRS
-      return "abcd";
-    case 8:  // RSCK
-      return "cdba";
-    case 32:  // CK
-      return "ba";
-    case 64:
-      return "ckpacked";
-    case 128:
-      return "ncpacked";
-    case 256:  // NC
-      return "ab";
-    default:
-      return "libxsmm";
+  constexpr std::pair<int64_t, const char*> kNames[] = {{2, "acdb"}, {4, "abcd"},      {8, "cdba"},       {16, "abcd"},
+                                                        {32, "ba"},  {64, "ckpacked"}, {128, "ncpacked"}, {256, "ab"}};
+  for (const auto& [number, name] : kNames) {
+    if (number == format) return name;
   }
+  return "libxsmm";
 }
 
 std::string TensorWord(absl::string_view role, int64_t type, absl::string_view format) {

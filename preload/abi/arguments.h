@@ -22,40 +22,12 @@ inline char FortranOption(const char* value) {
 // 'B'. Only the low half is the argument: the wrappers forward whole registers
 // (preload/api/README.md, "Integers").
 inline char CblasOption(int64_t value) {
-  switch (static_cast<int32_t>(value)) {
-    case 101:
-      return 'R';  // CblasRowMajor
-    case 102:
-      return 'C';  // CblasColMajor
-    case 111:
-      return 'N';  // CblasNoTrans
-    case 112:
-      return 'T';  // CblasTrans
-    case 113:
-      return 'C';  // CblasConjTrans
-    case 114:
-      return 'R';  // CblasConjNoTrans (OpenBLAS, BLIS)
-    case 121:
-      return 'U';  // CblasUpper
-    case 122:
-      return 'L';  // CblasLower
-    case 131:
-      return 'N';  // CblasNonUnit
-    case 132:
-      return 'U';  // CblasUnit
-    case 141:
-      return 'L';  // CblasLeft
-    case 142:
-      return 'R';  // CblasRight
-    case 151:
-      return 'P';  // CblasPacked (MKL)
-    case 161:
-      return 'A';  // CblasAMatrix (MKL)
-    case 162:
-      return 'B';  // CblasBMatrix (MKL)
-    default:
-      return '?';
-  }
+  // From 101, 111 … 161 on: order, transposition (the last one: OpenBLAS, BLIS), triangle, diagonal, side, packed and which
+  // matrix (both: MKL).
+  constexpr char kLetters[7][10] = {"RC", "NTCR", "UL", "NU", "LR", "P", "AB"};
+  const uint32_t place = static_cast<uint32_t>(value) - 101;
+  const char letter = place < 70 ? kLetters[place / 10][place % 10] : '\0';
+  return letter == '\0' ? '?' : letter;
 }
 
 // `option` if it is one of the allowed ones, else '?'.

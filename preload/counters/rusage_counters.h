@@ -21,27 +21,6 @@ enum class UsageField : uint8_t {
   kMigrations  // only from /proc
 };
 
-inline UsageField UsageFieldOf(const char* name) {
-  struct Name {
-    const char* name;
-    UsageField field;
-  };
-  static constexpr Name kNames[] = {
-      {"task-clock", UsageField::kTaskClock},
-      {"minor-faults", UsageField::kMinorFaults},
-      {"major-faults", UsageField::kMajorFaults},
-      {"page-faults", UsageField::kFaults},
-      {"voluntary-switches", UsageField::kVoluntarySwitches},
-      {"involuntary-switches", UsageField::kInvoluntarySwitches},
-      {"context-switches", UsageField::kSwitches},
-      {"cpu-migrations", UsageField::kMigrations},
-  };
-  for (const Name& known : kNames) {
-    if (strcmp(known.name, name) == 0) return known.field;
-  }
-  return UsageField::kNone;
-}
-
 struct Usage {
   uint64_t task_clock_ns;
   uint64_t minor_faults;
@@ -51,27 +30,33 @@ struct Usage {
   uint64_t migrations;
 };
 
-inline uint64_t FieldOf(const Usage& usage, UsageField field) {
-  switch (field) {
-    case UsageField::kTaskClock:
-      return usage.task_clock_ns;
-    case UsageField::kMinorFaults:
-      return usage.minor_faults;
-    case UsageField::kMajorFaults:
-      return usage.major_faults;
-    case UsageField::kFaults:
-      return usage.minor_faults + usage.major_faults;
-    case UsageField::kVoluntarySwitches:
-      return usage.voluntary_switches;
-    case UsageField::kInvoluntarySwitches:
-      return usage.involuntary_switches;
-    case UsageField::kSwitches:
-      return usage.voluntary_switches + usage.involuntary_switches;
-    case UsageField::kMigrations:
-      return usage.migrations;
-    default:
-      return 0;
+// In the order of UsageField: a name, and what it is the sum of.
+struct UsageCounter {
+  const char* name;
+  uint64_t Usage::*first;
+  uint64_t Usage::*second = nullptr;
+};
+constexpr UsageCounter kUsageCounters[] = {
+    {"task-clock", &Usage::task_clock_ns},
+    {"minor-faults", &Usage::minor_faults},
+    {"major-faults", &Usage::major_faults},
+    {"page-faults", &Usage::minor_faults, &Usage::major_faults},
+    {"voluntary-switches", &Usage::voluntary_switches},
+    {"involuntary-switches", &Usage::involuntary_switches},
+    {"context-switches", &Usage::voluntary_switches, &Usage::involuntary_switches},
+    {"cpu-migrations", &Usage::migrations}};
+
+inline UsageField UsageFieldOf(const char* name) {
+  for (size_t i = 0; i < sizeof kUsageCounters / sizeof *kUsageCounters; ++i) {
+    if (strcmp(kUsageCounters[i].name, name) == 0) return static_cast<UsageField>(i + 1);
   }
+  return UsageField::kNone;
+}
+
+inline uint64_t FieldOf(const Usage& usage, UsageField field) {
+  if (field == UsageField::kNone) return 0;
+  const UsageCounter& counter = kUsageCounters[static_cast<size_t>(field) - 1];
+  return usage.*counter.first + (counter.second == nullptr ? 0 : usage.*counter.second);
 }
 
 // For the calling thread (RUSAGE_THREAD, CLOCK_THREAD_CPUTIME_ID) or the process, since its start. Values that are not

@@ -7,47 +7,28 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <initializer_list>
+
 namespace dlhook::inline drain {
 namespace {
 
-struct BlockingCall {
-  long number;
-  BlockedIn blocked_in;
-};
-constexpr BlockingCall kBlockingCalls[] = {
-    {SYS_futex, BlockedIn::kLock},
-    {SYS_poll, BlockedIn::kPoll},
-    {SYS_ppoll, BlockedIn::kPoll},
-    {SYS_select, BlockedIn::kPoll},
-    {SYS_pselect6, BlockedIn::kPoll},
-    {SYS_epoll_wait, BlockedIn::kPoll},
-    {SYS_epoll_pwait, BlockedIn::kPoll},
-    {SYS_epoll_pwait2, BlockedIn::kPoll},
-    {SYS_read, BlockedIn::kTransfer},
-    {SYS_readv, BlockedIn::kTransfer},
-    {SYS_pread64, BlockedIn::kTransfer},
-    {SYS_preadv, BlockedIn::kTransfer},
-    {SYS_write, BlockedIn::kTransfer},
-    {SYS_writev, BlockedIn::kTransfer},
-    {SYS_pwrite64, BlockedIn::kTransfer},
-    {SYS_pwritev, BlockedIn::kTransfer},
-    {SYS_recvfrom, BlockedIn::kTransfer},
-    {SYS_recvmsg, BlockedIn::kTransfer},
-    {SYS_sendto, BlockedIn::kTransfer},
-    {SYS_sendmsg, BlockedIn::kTransfer},
-    {SYS_accept, BlockedIn::kTransfer},
-    {SYS_accept4, BlockedIn::kTransfer},
-    {SYS_connect, BlockedIn::kTransfer},
-    {SYS_sendfile, BlockedIn::kTransfer},
-    {SYS_fsync, BlockedIn::kTransfer},
-    {SYS_fdatasync, BlockedIn::kTransfer},
-    {SYS_io_getevents, BlockedIn::kTransfer},
-    {SYS_io_uring_enter, BlockedIn::kTransfer},
-    {SYS_nanosleep, BlockedIn::kSleep},
-    {SYS_clock_nanosleep, BlockedIn::kSleep},
-    {SYS_wait4, BlockedIn::kChild},
-    {SYS_waitid, BlockedIn::kChild},
-};
+BlockedIn BlockedInCall(long number) {
+  auto is = [number](std::initializer_list<long> calls) {
+    for (long call : calls) {
+      if (call == number) return true;
+    }
+    return false;
+  };
+  if (is({SYS_futex})) return BlockedIn::kLock;
+  if (is({SYS_poll, SYS_ppoll, SYS_select, SYS_pselect6, SYS_epoll_wait, SYS_epoll_pwait, SYS_epoll_pwait2}))
+    return BlockedIn::kPoll;
+  if (is({SYS_read,    SYS_readv,    SYS_pread64, SYS_preadv,    SYS_write,        SYS_writev,        SYS_pwrite64,
+          SYS_pwritev, SYS_recvfrom, SYS_recvmsg, SYS_sendto,    SYS_sendmsg,      SYS_accept,        SYS_accept4,
+          SYS_connect, SYS_sendfile, SYS_fsync,   SYS_fdatasync, SYS_io_getevents, SYS_io_uring_enter}))
+    return BlockedIn::kTransfer;
+  if (is({SYS_nanosleep, SYS_clock_nanosleep})) return BlockedIn::kSleep;
+  return is({SYS_wait4, SYS_waitid}) ? BlockedIn::kChild : BlockedIn::kOther;
+}
 
 bool NumberAfter(const char* text, const char* key, uint64_t* number) {
   const char* found = strstr(text, key);
@@ -90,10 +71,7 @@ bool ParseBlockedIn(const char* text, BlockedIn* blocked_in) {
   char* end = nullptr;
   const long number = strtol(text, &end, 10);
   if (end == text) return false;
-  *blocked_in = number < 0 ? BlockedIn::kFault : BlockedIn::kOther;
-  for (const BlockingCall& call : kBlockingCalls) {
-    if (call.number == number) *blocked_in = call.blocked_in;
-  }
+  *blocked_in = number < 0 ? BlockedIn::kFault : BlockedInCall(number);
   return true;
 }
 

@@ -89,6 +89,14 @@ static_assert(sizeof(CallTrailer) == 8);
 
 using DataType = fields::DataType;
 
+// Bits of one element; 0 if not known. In the order of the enum.
+inline uint32_t TypeBits(DataType type) {
+  constexpr uint8_t kBits[] = {0, 32, 64, 64, 128, 16, 16, 8,  8,  16, 32, 64, 8,
+                               8, 8,  4,  32, 8,   4,  4,  32, 16, 32, 64, 32};
+  static_assert(sizeof kBits == static_cast<int>(DataType::kCbf16) + 1);
+  return static_cast<size_t>(type) < sizeof kBits ? kBits[static_cast<size_t>(type)] : 0;
+}
+
 using GemmKind = fields::Gemm::Kind;
 
 // Layout of trace::Gemm; see proto/op.proto for the meaning.

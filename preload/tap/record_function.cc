@@ -3,28 +3,19 @@
 
 #include <stdio.h>
 
+#include <initializer_list>
+
 #include "preload/format/taps.h"
 
 namespace dlhook::inline tap {
 
 ScopeKind KindOfTorchScope(TorchScope scope) {
-  switch (scope) {
-    case TorchScope::kFunction:
-      return ScopeKind::kFrameworkOp;
-    case TorchScope::kBackwardFunction:
-      return ScopeKind::kBackwardNode;
-    case TorchScope::kUserScope:
-      return ScopeKind::kUserRange;
-    case TorchScope::kTorchScriptFunction:
-    case TorchScope::kLiteInterpreter:
-    case TorchScope::kStaticRuntimeOp:
-    case TorchScope::kStaticRuntimeModel:
-      return ScopeKind::kFrameworkRange;
-    case TorchScope::kKernelFunctionDtype:
-    case TorchScope::kCustomClass:
-    case TorchScope::kBuildFeature:
-    case TorchScope::kCount:
-      break;
+  if (scope == TorchScope::kFunction) return ScopeKind::kFrameworkOp;
+  if (scope == TorchScope::kBackwardFunction) return ScopeKind::kBackwardNode;
+  if (scope == TorchScope::kUserScope) return ScopeKind::kUserRange;
+  for (TorchScope range : {TorchScope::kTorchScriptFunction, TorchScope::kLiteInterpreter, TorchScope::kStaticRuntimeOp,
+                           TorchScope::kStaticRuntimeModel}) {
+    if (scope == range) return ScopeKind::kFrameworkRange;
   }
   return ScopeKind::kUnknown;
 }
