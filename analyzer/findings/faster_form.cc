@@ -279,8 +279,7 @@ std::vector<Finding> LstmsByParts(const StepFacts& facts) {
       absl::StrFormat("An LSTM is computed time step by time step, with %.0f products in a forward pass, where oneDNN "
                       "would compute it in one call",
                       products / modules),
-      "PyTorch calls oneDNN's LSTM on the CPU for float32 without proj_size (a Linear behind it has the same sizes), "
-      "packed sequences or weights that are no parameters of their own.");
+      "PyTorch calls oneDNN's LSTM on the CPU for float32 without proj_size (a Linear behind it has the same sizes).");
   finding.where = facts.LayersOf(is_lstm);
   finding.line = facts.LineOfLongest(is_lstm);
   finding.changes_numerics = true;
@@ -391,7 +390,9 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
   }
   for (Finding& equal : EqualModules(facts)) findings.push_back(std::move(equal));
   for (Finding& form : FormsOfTensors(facts)) findings.push_back(std::move(form));
-  for (Finding& lstm : LstmsByParts(facts)) findings.push_back(std::move(lstm));
+  if (forms.packed.count == 0) {
+    for (Finding& lstm : LstmsByParts(facts)) findings.push_back(std::move(lstm));
+  }
   const auto is_recomputed = [](const WorkItem& item) { return item.doing.direction == LayerDirection::kRecompute; };
   if (facts.IsAtLeast(facts.Sum(is_recomputed), kFormPercent)) {
     findings.push_back(OfForm(facts, facts.Sum(is_recomputed), kNone,
