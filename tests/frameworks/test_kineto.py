@@ -95,7 +95,7 @@ class Planted(frameworks.Case):
     def kernel(self, name, start, duration, correlation):
         self.event("kernel", name, start, duration, correlation=correlation, device=0, stream=7)
 
-    def product(self, start, gpu_start, gpu_duration, module="Linear_0"):
+    def product(self, start, gpu_start, gpu_duration, module="Linear_0", kernel="gemm"):
         """An operator of 10 us on the host."""
         self.event("python_function", f"nn.Module: {module}", start - 1, 12)
         self.event(
@@ -105,7 +105,7 @@ class Planted(frameworks.Case):
             10,
             **{"Input Dims": [[64, 512], [512, 256]], "Input Strides": [[512, 1], [256, 1]], "Input type": ["float", "float"]},
         )
-        self.launch(start + 3, "gemm", gpu_start, gpu_duration)
+        self.launch(start + 3, kernel, gpu_start, gpu_duration)
 
     def wait(self, start, duration):
         self.event("cuda_runtime", "cudaDeviceSynchronize", start, duration)
@@ -158,6 +158,39 @@ class Planted(frameworks.Case):
         for request in range(6):
             self.product(request * 1000 + 100, request * 1000 + 150_000, 600)
         self.assertRegex(self.report(), r"GPUs are busy 100 %.* more than 149 ms after it was requested")
+
+    def test_allocations(self):
+        for request in range(6):
+            self.product(request * 1000 + 100, request * 1000 + 110, 40)
+            self.event("cuda_runtime", "cudaFree", request * 1000 + 200, 500)
+            self.product(request * 1000 + 710, request * 1000 + 720, 40, "Linear_1")
+        text = self.report()
+        self.assertRegex(text, r"allocating and freeing memory 500 us \d\d %")
+        self.assertIn("GPU memory is allocated and freed 1.0 times a request, and the GPU computes nothing meanwhile", text)
+        self.assertIn("No torch.cuda.empty_cache() in the loop.", text)
+
+    def test_communication_is_of_no_layer(self):
+        for step in range(6):
+            at = step * 1000
+            self.product(at + 100, at + 110, 300)
+            self.event("python_function", "nn.Module: Linear_0", at + 130, 20)
+            self.event("cpu_op", "aten::add_", at + 132, 10)
+            self.launch(at + 135, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(int)", at + 410, 400)
+            self.wait(at + 160, 660)
+        text = self.report("--table", "layers")
+        self.assertRegex(text, r"Linear \S* *300 us")
+        self.assertRegex(text, r"\[communication\] \S* *400 us")
+        self.assertRegex(self.report(), r"By operation: communication \d\d %, gemm \d\d %")
+
+    def test_kernels_tell_of_tensor_cores(self):
+        for kernel, told in (
+            ("cutlass_80_tensorop_s1688gemm_64x64", "yes: by its kernel"),
+            ("ampere_sgemm_32x32_tn", "no: its kernel keeps f32"),
+        ):
+            self.events.clear()
+            for request in range(6):
+                self.product(request * 1000 + 100, request * 1000 + 110, 40, kernel=kernel)
+            self.assertIn(told, self.report("--table", "gemm", "--format", "csv"))
 
     def replays(self, distance):
         """Of graphs of two kernels whose work has ids of its own."""
