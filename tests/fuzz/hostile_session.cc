@@ -154,7 +154,6 @@ void HostileSession::PutCall(RingProducer* ring, RecordType type) {
   call->end_ticks = call->start_ticks + input_->Size();
   call->parent_distance = input_->Byte() % 4;
   call->status = static_cast<int8_t>(input_->Byte());
-  call->caller = input_->Size();
   memcpy(call->shape(), shape.data(), shape.size());
   for (uint8_t i = 0; i < addresses; ++i) call->addresses()[i] = 0x1000u + input_->Byte() * 64u;
   memcpy(call->addresses() + addresses, &trailer, trailer_bytes);
