@@ -415,7 +415,7 @@ class Findings(FindingsCase):
         result = e2e.run([*diff, "--fail-above", "30%"])
         self.assertRegex(result.out.decode().replace("\n    ", " "),
                          r"slower per training step, much longer ones included \(.*\): NEW has longer-steps")
-        self.assertEqual(result.code, 1)
+        self.assertEqual(result.code, 1, result.out.decode())
 
     def test_a_forward_pass_that_is_computed_again(self):
         finding = self.found("faster-form", "recomputation", least_percent=5)
@@ -427,7 +427,7 @@ class Findings(FindingsCase):
         diff = [e2e.DLHOOK, "diff", *(os.path.join(self.folder, f"growing-steps-{side}") for side in ("advised", "victim"))]
         result = e2e.run([*diff, "--fail-above", "30%"])
         self.assertIn("NEW has growing-steps (aten::cat, findings_victims.py:", result.out.decode().replace("\n    ", " "))
-        self.assertEqual(result.code, 1)
+        self.assertEqual(result.code, 1, result.out.decode())
 
 
 if __name__ == "__main__":
