@@ -169,7 +169,7 @@ absl::Status Screen::Layers() {
 void Screen::MostlyOutside() {
   const double seen_ns =
       facts_.Sum([](const WorkItem& item) { return item.doing.activity != ActivityKind::kUnattributed; });
-  if (seen_ns >= facts_.step_ns() / 2 || !PaceSentence(facts_, PaceOf(facts_)).empty()) return;
+  if (seen_ns >= facts_.step_ns() / 2 || IsOfGpu(facts_, PaceOf(facts_))) return;
   Text(absl::StrCat("Most of the time is outside recorded calls, so most rules could not be applied",
                     facts_.model().samples.empty() ? "; dlhook run --sample shows whose code computes." : "."),
        "  ");
@@ -225,7 +225,7 @@ void Screen::Findings() {
 
 // The part that the program's own code causes, or one operation of a layer, if it is large; if the host waits for the GPU, that.
 void Screen::NoRuleFor() {
-  if (!PaceSentence(facts_, PaceOf(facts_)).empty()) {
+  if (IsOfGpu(facts_, PaceOf(facts_))) {
     return Text("No rule judges this: what the GPU computes decides how long it takes (table kernels).", "  ");
   }
   const auto is_own = [](const StepPart& part) {

@@ -73,6 +73,11 @@ GpuPace PaceOf(const StepFacts& facts) {
   return pace;
 }
 
+bool IsOfGpu(const StepFacts& facts, const GpuPace& pace) {
+  return (pace.asked_ns > 0 && pace.asked_ns < kGpuCounts * facts.step_ns()) ||
+         pace.work_ns >= (1 + kWorthSayingOfGpu) * facts.step_ns();
+}
+
 std::string PaceSentence(const StepFacts& facts, const GpuPace& pace) {
   if (pace.asked_ns > 0 && pace.asked_ns < (1 - kWorthSayingOfGpu) * facts.step_ns()) {
     return absl::StrCat(" It ends with its GPU work; the host has asked for the last of it after ",

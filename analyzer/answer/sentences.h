@@ -34,6 +34,8 @@ struct GpuPace {
   double work_ns = 0;  // from the end of one step's work to that of the next one's; 0: most do not begin before it
 };
 GpuPace PaceOf(const StepFacts& facts);
+// Whether the GPU's work decides how long a step takes: the host asks for it much faster than it is done.
+bool IsOfGpu(const StepFacts& facts, const GpuPace& pace);
 // Of which time a step's is, where the host's and the GPU's differ; else empty.
 std::string PaceSentence(const StepFacts& facts, const GpuPace& pace);
 // How busy GPUs are, how well they are used, and what is not known of their work.

@@ -300,8 +300,10 @@ std::vector<StepPart> PartsOfStep(const StepFacts& facts, size_t most) {
   }
   AddOps(facts, of_ops, by_name);
   Unseen(facts, by_name).Divide();
-  if (const GpuPace pace = PaceOf(facts); pace.asked_ns > 0) {  // the host has asked for all of it, and does nothing
-    const double waits_ns = std::min(by_name[kNotKnown].ns, facts.step_ns() - pace.asked_ns);
+  // Once the host has asked for all of it; what it waits in calls is a part already.
+  if (const GpuPace pace = PaceOf(facts); pace.asked_ns > 0 && IsOfGpu(facts, pace)) {
+    const double left_ns = facts.step_ns() - pace.asked_ns - by_name[kGpuWait].ns;
+    const double waits_ns = std::clamp(left_ns, 0.0, by_name[kNotKnown].ns);
     by_name[kNotKnown].ns -= waits_ns;
     AddTo(by_name, {kGpuWait, PartKind::kGpuWait, waits_ns});
   }

@@ -237,8 +237,9 @@ std::vector<Finding> InXla(const StepFacts& facts) {
 
 std::vector<Finding> FindHeavyOperations(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.HasGpuTimes()) return {};
-  if (!facts.UsesTorch()) return InXla(facts);
-  std::vector<Finding> findings = LongFilters(facts);
+  std::vector<Finding> findings = InXla(facts);
+  if (!facts.UsesTorch()) return findings;
+  for (Finding& finding : LongFilters(facts)) findings.push_back(std::move(finding));
   // What the backward pass needs is not the program's choice: embedding_dense_backward sorts.
   const auto refine = [&](int kind, ScopeIndex scope, ScopeIndex outermost) {
     const Heavy& heavy = HeavyOperations()[static_cast<size_t>(kind - 1)];

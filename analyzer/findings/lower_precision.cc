@@ -147,22 +147,30 @@ std::set<int64_t> Float32Bytes(const StepFacts& facts) {
     if (!item.IsHostCompute()) continue;
     if (IsOfType(*item.op, "bf16") || IsOfType(*item.op, "f16")) return {};
     if (const auto shape = MatmulShapeOf(*item.op); shape && IsOfType(*item.op, "f32")) {
-      for (const int64_t elements : {shape->m * shape->n, shape->m * shape->k, shape->n * shape->k})
-        bytes.insert(4 * shape->batch * elements);
+      for (const auto& [rows, columns] : {std::pair(shape->m, shape->n), {shape->m, shape->k}, {shape->n, shape->k}})
+        bytes.insert(ElementCount({4, shape->batch, rows, columns}).value_or(0));
     }
     for (const Tensor& tensor : item.op->tensors) {
-      const std::optional<int64_t> elements = tensor.type == "f32" ? ElementCount(tensor.dims) : std::nullopt;
-      if (elements) bytes.insert(4 * *elements);
+      if (tensor.type != "f32") continue;
+      std::vector<int64_t> dims = tensor.dims;
+      dims.push_back(4);  // bytes
+      bytes.insert(ElementCount(dims).value_or(0));
     }
   }
   return bytes;
 }
 
 bool ReturnsFloats(const std::string& op) {
-  static constexpr std::array<absl::string_view, 18> kFunctions = {
-      "div",  "div_", "true_divide", "exp",   "log",  "log1p", "tanh", "sigmoid", "softmax",
-      "sqrt", "sin",  "rsqrt",       "log10", "log2", "cos",   "erf",  "gelu",    "reciprocal"};
+  static constexpr std::array<absl::string_view, 16> kFunctions = {
+      "true_divide", "exp",   "log",   "log1p", "tanh", "sigmoid", "softmax", "sqrt",
+      "sin",         "rsqrt", "log10", "log2",  "cos",  "erf",     "gelu",    "reciprocal"};
   return absl::c_linear_search(kFunctions, op);
+}
+
+// Complex numbers of two float32 take as many bytes as a float64.
+bool OfComplexNumbers(const std::string& op) {
+  return absl::StrContains(op, "complex") || absl::StrContains(op, "fft") || op == "polar" || op == "stft" ||
+         op == "istft";
 }
 
 // Operations that make as much as a float64 operand makes them make.
@@ -176,9 +184,11 @@ class DoubleRuns {
  public:
   explicit DoubleRuns(const StepFacts& facts)
       : facts_(facts), names_(ReadScopeNames(facts.model())), float32_(Float32Bytes(facts)) {
-    if (float32_.empty()) return;
+    const bool is_complex = absl::c_any_of(names_, [](const ScopeName& name) { return OfComplexNumbers(name.op); });
+    if (float32_.empty() || is_complex) return;
     made_ = TensorsMade(facts);
     for (size_t i = 0; i < made_.size(); ++i) {
+      if (tensors.contains(i)) continue;
       const int64_t bytes = made_[i].bytes;
       DoubleRun run;
       if (Converts(i) && i > 0 && IsDouble(2 * bytes)) {

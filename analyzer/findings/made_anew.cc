@@ -125,15 +125,19 @@ std::vector<Finding> FindModulesMadeAnew(const StepFacts& facts) {
   finding.line = LineLabel(model, ReadPythonPlaces(model)[longest->first]);
   finding.gain_ns = ns;
   finding.sentence = absl::StrFormat(
-      "A network is made or loaded in each %s: its parameters are filled in %s, besides what Python does for it.",
+      "Parameters are filled or loaded in each %s, as where a network is made: %s, besides what Python does for it.",
       facts.StepNoun(), facts.PartOfStep(ns));
+  finding.Estimate(GainBasis::kUpperBound);
   finding.evidence = "operations that torch/nn/init.py, reset_parameters or load_state_dict call";
-  finding.advice = "Make it once, before the loop, and use it again; weights that change can be copied into it.";
+  finding.advice =
+      "Make the network once, before the loop, and use it again; weights that change can be copied into it.";
   return {finding};
 }
 
 std::vector<Finding> FindMadeAnew(const StepFacts& facts) {
-  if (facts.HasSteps() && facts.UsesTorch() && !facts.HasGpuTimes()) return FindModulesMadeAnew(facts);
+  if (facts.HasSteps() && facts.UsesTorch() && !facts.HasGpuTimes()) {
+    if (std::vector<Finding> modules = FindModulesMadeAnew(facts); !modules.empty()) return modules;
+  }
   const Pipelines pipelines = PipelinesIn(facts);
   if (!AreMany(facts, pipelines) || pipelines.ns < kLeastPart * pipelines.whole_ns) return {};
   Finding finding;

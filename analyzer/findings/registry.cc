@@ -56,7 +56,7 @@ std::string Creations(const StepFacts& facts) {
 
 const std::vector<Rule>& Rules() {
   static const auto& kRules = *new std::vector<Rule>{
-      {"made-anew", "a pipeline of tf.data is made again in each step", FindMadeAnew, Nothing},
+      {"made-anew", "a pipeline of tf.data, or a network, is made again in each step", FindMadeAnew, Nothing},
       {"input-wait", "the step waits for its next batch", FindInputWait, Steps},
       {"copied-again", "the same contents are copied to the GPU in each step", FindCopiedAgain, GpuTimes},
       {"pageable-copies", "copies to or from the GPU wait because their memory is not pinned", FindPageableCopies,
@@ -92,7 +92,7 @@ const std::vector<Rule>& Rules() {
       {"input-gradient", "the gradient of the network's input is computed", FindInputGradient, Scopes},
       {"batch-norm-in-inference", "batch normalization runs where its factors are constants", FindBatchNormInInference,
        Scopes},
-      {"float64", "the libraries compute in double precision", FindFloat64, Nothing},
+      {"float64", "libraries, or PyTorch's own operations, compute in double precision", FindFloat64, Nothing},
       {"instruction-set", "a library computes with narrower vectors than the processor has", FindNarrowVectors,
        InstructionSets},
       {"reference-implementation", "oneDNN computes with its reference implementation", FindReferenceImplementations,

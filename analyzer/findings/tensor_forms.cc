@@ -1,6 +1,6 @@
 // Rule faster-form, told by the sizes of the tensors that operations make:
 //
-//   broadcast       an operation makes a tensor several times as large as all that it can have read, which is reduced at once:
+//   broadcast       an operation makes a tensor several times as large as all that PyTorch held, which is reduced at once:
 //                   differences of all pairs for distances
 //   joined anew     cat at one line makes a larger tensor each time within a step, which nothing between reads: all before is
 //                   copied again
@@ -19,7 +19,8 @@ namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr int64_t kBroadcastBytes = 1 << 20;
-constexpr int64_t kTimesLarger = 4;   // than all blocks before; and than what it is reduced to
+constexpr int64_t kTimesLarger = 4;  // than all blocks before; and than what it is reduced to
+constexpr int64_t kPairsBytes = 1 << 10;
 constexpr size_t kReducedWithin = 4;  // operations
 constexpr double kFewestJoins = 16;   // in a step
 constexpr double kGrowsInPercent = 90;
@@ -78,10 +79,12 @@ class TensorForms {
     int64_t reduced_bytes = 0;
     for (size_t i = 0; i < made_.size(); ++i) {
       const bool may_be = OpOf(i) == "sub" || OpOf(i) == "mul" || OpOf(i) == "add" || OpOf(i) == "rsub";
-      if (!may_be || made_[i].bytes < std::max(kBroadcastBytes, kTimesLarger * made_[i].largest_before)) continue;
+      if (!may_be || made_[i].largest_before == 0) continue;  // its operands are not known
+      if (made_[i].bytes < std::max(kBroadcastBytes, kTimesLarger * made_[i].largest_before)) continue;
       size_t end = i + 1;
       while (end < i + kReducedWithin && FollowsInStep(i, end) && made_[end].bytes == made_[i].bytes) ++end;
       if (!FollowsInStep(i, end) || !Reduces(OpOf(end)) || kTimesLarger * made_[end].bytes > made_[i].bytes) continue;
+      if (made_[end].bytes < kPairsBytes) continue;  // a loss of tensors that were there before, say
       for (size_t of = i; of <= end; ++of) tensors.insert(of);
       if (largest < made_.size() && made_[largest].bytes >= made_[i].bytes) continue;
       largest = i;
@@ -91,12 +94,12 @@ class TensorForms {
     if (!facts_.IsAtLeast(ns, kFormPercent)) return std::nullopt;
     return OfForm(
         facts_, ns, made_[largest].scope,
-        absl::StrFormat("Broadcasting in aten::%s makes a tensor of %s, %.0f times as large as any before, and "
-                        "operations behind it reduce it to %s, forward and backward",
-                        OpOf(largest), HumanCell(made_[largest].bytes, "bytes"),
-                        static_cast<double>(made_[largest].bytes) /
-                            static_cast<double>(std::max<int64_t>(made_[largest].largest_before, 1)),
-                        HumanCell(reduced_bytes, "bytes")),
+        absl::StrFormat(
+            "Broadcasting in aten::%s makes a tensor of %s, %.0f times as large as any that PyTorch held, and "
+            "operations behind it reduce it to %s, forward and backward",
+            OpOf(largest), HumanCell(made_[largest].bytes, "bytes"),
+            static_cast<double>(made_[largest].bytes) / static_cast<double>(made_[largest].largest_before),
+            HumanCell(reduced_bytes, "bytes")),
         OpOf(largest) == "mul"
             ? "A sum of products needs no such tensor: torch.einsum, matmul."
             : "Distances of all pairs need no such tensor: torch.cdist(a, b), or a product: |a|^2 + |b|^2 - "

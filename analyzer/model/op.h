@@ -84,7 +84,7 @@ struct Tensor {
 // library's notes on the engine that ran.
 struct TensorCore {
   bool eligible = false;
-  bool is_told = false;  // the library says so: a fact; else derived from the rules
+  bool is_told = false;  // the library or a kernel's name says so: a fact; else derived from the rules
   std::string reason;    // why not: "type s32", "math mode pedantic" …; else the deciding rule
 };
 

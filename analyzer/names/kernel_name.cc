@@ -191,8 +191,8 @@ std::optional<bool> UsesTensorCores(absl::string_view demangled) {
       "_xdl_",    "_gtcx",       "_MI16x16",     "_MI32x32", "sm90_xmma_gemm", "sm100_xmma_gemm"};
   static constexpr absl::string_view kDoNot[] = {"simt", "_sgemm_", "scudnn", "gemv", "gemmk1_kernel", "ffma"};
   const auto has = [&](absl::string_view part) { return absl::StrContains(demangled, part); };
-  if (absl::c_any_of(kUse, has)) return true;
   if (absl::c_any_of(kDoNot, has)) return false;
+  if (absl::c_any_of(kUse, has)) return true;
   return std::nullopt;
 }
 

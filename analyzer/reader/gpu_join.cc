@@ -209,7 +209,7 @@ void BoundGpuClocks(size_t first, const std::map<uint32_t, ThreadIndex>& threads
     // What it did before is no work of these calls, if anything was.
     const bool is_late = bound.least_ns == Ahead().least_ns && bound.most_ns >= kLateNs && !bound.has_earlier;
     const int64_t ahead_ns = is_late ? bound.most_ns : std::min(std::max(bound.least_ns, int64_t{0}), bound.most_ns);
-    model->gpu_clock_error_ns[device] = std::max(bound.most_ns, bound.least_ns) - ahead_ns;
+    model->gpu_clock_error_ns[device] = is_late ? bound.most_ns : std::max(bound.most_ns, bound.least_ns) - ahead_ns;
     const int64_t apart_ns = std::max(ahead_ns, -ahead_ns);
     if (is_late) {
       oddities->Count(

@@ -8,6 +8,8 @@
 namespace dlhook::analyzer::inline steps {
 namespace {
 
+constexpr int64_t kMostSamples = int64_t{1} << 31;
+
 // "mb8_ic3oc16_ih32…"
 int64_t OneDnnBatch(const absl::string_view problem) {
   const size_t begin = problem.find("mb");
@@ -27,9 +29,8 @@ int64_t CudnnBatch(const Op& op) {
 
 int64_t BatchOf(const Op& op) {
   if (op.is_creation || op.is_trial) return 0;
-  if (op.onednn_problem()) return OneDnnBatch(*op.onednn_problem());
-  if (op.cudnn()) return CudnnBatch(op);
-  return 0;
+  const int64_t batch = op.onednn_problem() ? OneDnnBatch(*op.onednn_problem()) : op.cudnn() ? CudnnBatch(op) : 0;
+  return batch <= kMostSamples ? batch : 0;  // of a damaged trace
 }
 
 bool IsForward(const Attribution& attribution, CallIndex call, const Op& op) {

@@ -101,8 +101,9 @@ std::map<OpIndex, double> WaitingPartsOfCopies(const StepFacts& facts) {
     if (facts.StepAt(model.threads[model.calls.thread[call]].process, start_ns) == kNone) continue;
     if (timelines.empty()) timelines = GpuTimelines(model);
     Sums& sums = sums_of[model.calls.op[call]];
-    const int64_t until_ns = std::min(model.gpu.start_ns[i], model.calls.EndOf(call));
-    sums.waiting_ns += timelines[model.gpu.device[i]].busy.CoveredNs(start_ns, until_ns);
+    if (model.gpu.end_ns[i] <= model.calls.EndOf(call)) {
+      sums.waiting_ns += timelines[model.gpu.device[i]].busy.CoveredNs(start_ns, model.gpu.start_ns[i]);
+    }
     sums.all_ns += model.calls.duration_ns[call];
   }
   std::map<OpIndex, double> parts;

@@ -69,7 +69,6 @@ bool IsMessage(const MessageForm& form, Bytes bytes) {
   return true;
 }
 
-// The record's shape, or zeros if the record is too short.
 // Writes the call's shape into this field of the open OpDefinition, and what OpDefinition itself has of it.
 template <typename Shape, typename Write>
 void WriteAs(uint32_t field, const CallRecord& record, PacketWriter* writer, Write write) {
