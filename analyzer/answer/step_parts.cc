@@ -302,10 +302,11 @@ std::vector<StepPart> PartsOfStep(const StepFacts& facts, size_t most) {
   Unseen(facts, by_name).Divide();
   // Once the host has asked for all of it; what it waits in calls is a part already.
   if (const GpuPace pace = PaceOf(facts); pace.asked_ns > 0 && IsOfGpu(facts, pace)) {
-    const double left_ns = facts.step_ns() - pace.asked_ns - by_name[kGpuWait].ns;
-    const double waits_ns = std::clamp(left_ns, 0.0, by_name[kNotKnown].ns);
+    StepPart& wait = by_name.try_emplace(kGpuWait, StepPart{kGpuWait, PartKind::kGpuWait}).first->second;
+    const double left_ns = facts.step_ns() - pace.asked_ns - wait.ns;
+    const double waits_ns = std::clamp(left_ns, 0.0, std::max(by_name[kNotKnown].ns, 0.0));
     by_name[kNotKnown].ns -= waits_ns;
-    AddTo(by_name, {kGpuWait, PartKind::kGpuWait, waits_ns});
+    wait.ns += waits_ns;
   }
   std::vector<StepPart> parts;
   const StepPart not_known = by_name[kNotKnown];

@@ -409,6 +409,7 @@ class RealGpus(frameworks.Case):
         self.assertIn("It ends with its GPU work; the host has asked for the last of it after", text)
         graphs = self.report("mi300_vllm_graph")
         self.assertIn("A request takes 158 ms", graphs)
+        self.assertIn("Where a request goes waiting for the GPU 135 ms", graphs)
         self.assertIn("GPUs are busy 99 %", graphs)
         self.assertIn("began all its work more than 146 ms after it was requested", graphs)
         self.assertNotIn("waits for the next kernel", graphs)
