@@ -190,6 +190,8 @@ std::vector<Flag> VariableFlags(absl::string_view but = "");
 // Sets those of flags in this process's environment, which the program inherits. InvalidArgument: a name or value, in a
 // flag or in the environment, that the shim would not understand.
 absl::Status SetVariables(const Args& args, absl::string_view but = "");
+// What is wrong with these words for DLHOOK_COUNTERS, and what was probably meant. Empty: they are understood.
+std::string CounterComplaint(const std::string& words);
 
 // The values of DLHOOK_CAPTURE: "blas, blas2, …", and which of them are off by default.
 std::string FamiliesSentence();

@@ -86,8 +86,9 @@ int RunCounters(const Args& args) {
   words.insert(words.end(), sets.begin(), sets.end());
   const bool is_asked = !words.empty();
   const Processor processor = ThisProcessor();
-  const CounterList asked = ParseWords(is_asked ? absl::StrJoin(words, ",") : AllWords(processor), processor);
-  if (asked.complaint[0] != '\0') return Fail("counters", asked.complaint);
+  const std::string asked_words = is_asked ? absl::StrJoin(words, ",") : AllWords(processor);
+  if (const std::string complaint = CounterComplaint(asked_words); !complaint.empty()) return Fail("counters", complaint);
+  const CounterList asked = ParseWords(asked_words, processor);
   const bool wants_papi = !is_asked || std::any_of(asked.counters, asked.counters + asked.count, IsOfPapi);
   const CountingReport report = TryAll(is_asked ? sets : SetNames(), asked, wants_papi);
   const std::string text = Rendered(**renderer, {.run = nullptr,

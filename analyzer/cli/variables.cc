@@ -44,11 +44,15 @@ Variable Make(bool is_of_run, std::string name, std::string values, std::string 
   return variable;
 }
 
-std::vector<std::string> KnownCounters() {
-  std::vector<std::string> names;
-  for (const CounterSet& set : kCounterSets) names.emplace_back(set.name);
-  for (size_t i = 0; i < KnownCounterCount(); ++i) names.emplace_back(KnownCounterAt(i).name);
-  return names;
+// "; did you mean cycles?" of the first of these words that is none of the known ones, but like one. Else empty.
+std::string MeantWord(absl::string_view words, const std::vector<std::string>& known) {
+  for (absl::string_view word : absl::StrSplit(words, ',')) {
+    absl::ConsumePrefix(&word, "-");
+    const bool is_known = absl::c_linear_search(known, word);
+    const std::string nearest = is_known ? "" : NearestName(word, known);
+    if (!nearest.empty()) return absl::StrCat("; did you mean ", nearest, "?");
+  }
+  return "";
 }
 
 // The name of a variable with its value as the shim would read it; and as it was given, by a variable or a flag.
@@ -68,26 +72,31 @@ absl::Status Check(const Setting& setting) {
   g_asked = &setting;
   ParseConfig(&Lookup, &config);
   std::string complaint = config.complaint;
-  if (is_counters) complaint = ParseWords(setting.value, ThisProcessor()).complaint;
-  if (complaint.empty()) return absl::OkStatus();
-  std::vector<std::string> known = is_counters ? KnownCounters() : setting.variable->words;
+  std::vector<std::string> known = setting.variable->words;
   if (absl::StartsWith(setting.variable->placeholder, "FAMILIES")) {
     known.insert(known.end(), kFamilyNames, kFamilyNames + kFamilyCount);
   }
-  for (absl::string_view word : absl::StrSplit(setting.value, ',')) {
-    absl::ConsumePrefix(&word, "-");
-    const bool is_known = absl::c_linear_search(known, word);
-    const std::string nearest = is_known ? "" : NearestName(word, known);
-    if (nearest.empty()) continue;
-    absl::StrAppend(&complaint, "; did you mean ", nearest, "?");
-    break;
+  if (is_counters) {
+    complaint = CounterComplaint(setting.value);
+  } else if (!complaint.empty()) {
+    complaint += MeantWord(setting.value, known);
   }
+  if (complaint.empty()) return absl::OkStatus();
   absl::string_view rest = complaint;
   absl::ConsumePrefix(&rest, absl::StrCat(setting.variable->name, "="));
   return absl::InvalidArgumentError(absl::StrCat(setting.given, "=", rest));
 }
 
 }  // namespace
+
+std::string CounterComplaint(const std::string& words) {
+  const CounterList list = ParseWords(words, ThisProcessor());
+  if (list.complaint[0] == '\0') return "";
+  std::vector<std::string> known;
+  for (const CounterSet& set : kCounterSets) known.emplace_back(set.name);
+  for (size_t i = 0; i < KnownCounterCount(); ++i) known.emplace_back(KnownCounterAt(i).name);
+  return absl::StrCat(list.complaint, MeantWord(words, known));
+}
 
 const std::vector<Variable>& Variables() {
   static const auto& kVariables = *new std::vector<Variable>{

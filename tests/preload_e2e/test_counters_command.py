@@ -123,6 +123,8 @@ class Command(e2e.Case):
         self.assertEqual(counters("page-faults").code, 0)
         self.assertEqual(counters("page-faults", "papi::no::such").code, 1)
         for words, message in ((["pagefaults"], b"pagefaults is not understood, expected software, basic"),
+                               (["cycles,cyles"], b"; did you mean cycles?"),
+                               (["instrctions"], b"; did you mean instructions?"),
                                (["--set", "sofware"], b"unknown set 'sofware'; did you mean software?"),
                                (["--table", "set"], b"unknown table 'set'; did you mean sets?"),
                                (["--format", "xml"], b"unknown format 'xml'"),
