@@ -6,6 +6,7 @@
 #include <driver_types.h>
 #endif
 
+#include "preload/abi/arguments.h"
 #include "preload/decode/decoders.h"
 #include "preload/track/cuda_state.h"
 #include "tests/preload/fake_getters.h"
