@@ -17,7 +17,7 @@ LETTER_SET = re.compile(r'\{([A-Za-z]+)\}')
 FIELD = re.compile(r'(\w+)(\??)(?:=(\S+))?')
 WORD_SET = re.compile(r'\{([^{}]*,[^{}]*)\}')
 TWIN = re.compile(r'_pt[sd][sz]$')  # the variant for the per-thread default stream
-MAX_FAMILIES = 32  # bits of a mask
+MAX_FAMILIES = 31  # bits of a mask of 32; one says that none is captured (preload/gpu/gpu_time.cc)
 MAX_HOOKS = 4096  # preload/link/resolver.cc packs an id into 12 bits
 RESERVED = ('frame', 'real', 'record', 'result')  # used by the wrappers themselves
 DECLARATIONS = ('family', 'decoder', 'tracker')

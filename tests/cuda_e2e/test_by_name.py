@@ -13,11 +13,12 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
 import api_tables  # pylint: disable=wrong-import-position
 
-LIBRARIES = {"curand": "libcurand.so.10", "cufile": "libcufile.so.0", "nvshmem": "libnvshmem_host.so.3",
+LIBRARIES = {"curand": "libcurand.so.10", "cufile": "libcufile.so.0", "cutensor": "libcutensor.so.2",
+             "cudss": "libcudss.so.1", "nvshmem": "libnvshmem_host.so.3",
              "nccl": "libnccl.so.2", "cusparse": "libcusparse.so.12", "cudnn": "libcudnn.so.9", "cuda": "libcuda.so.1",
              "cudart": "libcudart.so.13"}  # fmt: skip
 NAMES = {
-    "curand": r".*", "cufile": r".*", "nvshmem": r".*",
+    "curand": r".*", "cufile": r".*", "cutensor": r".*", "cudss": r".*", "nvshmem": r".*",
     "nccl": r"nccl(AllReduce|Broadcast|Reduce|AllGather|ReduceScatter|AlltoAll|Gather|Scatter)Config",
     "cusparse": r"cusparse[SDCZ](csr|bsr)(ic|ilu)02(_analysis)?",
     "cudnn": r"cudnn((Long)?FFTCausalConv1d|GnnAggSimple)(For|Back)ward",

@@ -46,7 +46,7 @@ NODES = {
     'libnvrtc': 'nvrtc',
     'NVSHMEM': 'nvshmem',
 }
-LIBRARIES = (*NODES.values(), 'cuda', 'nccl', 'cusparselt', 'cufile')
+LIBRARIES = (*NODES.values(), 'cuda', 'nccl', 'cusparselt', 'cufile', 'cutensor', 'cudss')
 LETTERS = 'SDCZ'
 TWIN = re.compile(r'_pt[sd][sz]$')  # for the per-thread default stream; behaves like the plain function
 BEHAVIOUR = re.compile(r'^FAKE\([^,()]+, *(\w+),', re.M)

@@ -121,7 +121,7 @@ class ErrorTest(TableTest):
 
     def test_too_many_families(self):
         self.assert_error(
-            ''.join(f'family f{number}\n' for number in range(33)), 33, 'found family number 33', 'at most 32'
+            ''.join(f'family f{number}\n' for number in range(32)), 32, 'found family number 32', 'at most 31'
         )
 
     def test_too_many_hooks(self):

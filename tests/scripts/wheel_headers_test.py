@@ -1,5 +1,5 @@
 """The tables against the headers inside the nvidia-* wheels: cuBLAS, cuDNN, NCCL, cuFFT, cuSPARSE, cuSOLVER, NVRTC, cuRAND,
-cuFile, NVSHMEM.
+cuFile, NVSHMEM, cuTENSOR, cuDSS.
 
 Run: python3 tests/scripts/wheel_headers_test.py. DLHOOK_NVIDIA_INCLUDE: folders of headers, separated by colons; without
 it those of the wheels in build/venv-nvidia. DLHOOK_CUDA_INCLUDE: the toolkit's, which some of them include.
@@ -63,6 +63,12 @@ class WheelHeadersTest(HeaderTest):
 
     def test_cusolver(self):
         self.check('cusolver', 'cusolverDn.h', 'cusolverSp.h')
+
+    def test_cutensor(self):
+        self.check('cutensor', 'cutensor.h')
+
+    def test_cudss(self):
+        self.check('cudss', 'cudss.h')
 
     def test_nvrtc(self):
         self.check('nvrtc', 'nvrtc.h', old='nvrtcGetNVVM')  # until CUDA 12
