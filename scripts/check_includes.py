@@ -31,7 +31,8 @@ class Tree:
         self.included = {name: INCLUDE.findall(text) for name, text in raw.items()}
         self.text = {name: check_odr.without_noise(text) for name, text in raw.items()}
         self.declared = {name: set(DECLARED.findall(text) + FUNCTION.findall(text)) for name, text in self.text.items()}
-        self.generated = {name for path in (root / "proto").rglob("*.proto") for name in GENERATED.findall(path.read_text(encoding="utf-8"))}
+        protos = (path.read_text(encoding="utf-8") for path in (root / "proto").rglob("*.proto"))
+        self.generated = {name for text in protos for name in GENERATED.findall(text)}
         self.reached = {}
         methods = {name for text in self.text.values() for name in METHOD.findall(text)}
         self.headers = {"::": {}, "(": {}}  # {name: headers that declare it}
