@@ -8,13 +8,16 @@
 //
 // Rule reference-implementation: oneDNN computes with its reference implementation, loops that are written to be right,
 // as it has no other for this shape, type or format, or none with the instructions that it may use; or it computes a grouped
-// convolution, of which each group is small, as a product for each group.
+// convolution, of which each group is small, as a product for each group. The same of products that the reference BLAS
+// computes: Netlib's, R's copy of it or GSL's, which have neither vector instructions of their own nor threads.
 //
 // The gain: at most the time; how much faster another one would be is not known.
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "analyzer/findings/rules.h"
+#include "analyzer/io/byte_source.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/peaks/peaks.h"
@@ -160,6 +163,68 @@ Finding FindingOf(const StepFacts& facts, const WorkItem& longest,
   return finding;
 }
 
+constexpr const char* kReferenceBlas[] = {"libblas", "libcblas", "librefblas", "libRblas", "libgslcblas"};
+
+// With its release, as "libblas.so.3.11.0", or in a folder named "blas". What distributions link to such names from other
+// libraries is in folders, or files, named after these.
+bool IsReferenceBlas(absl::string_view path) {
+  for (const char* other : {"openblas", "blis", "mkl", "atlas", "armpl", "nvpl"}) {
+    if (absl::StrContains(path, other)) return false;
+  }
+  const std::string name = BaseName(path);
+  const bool is_known_as_such = absl::StrContains(path, "/blas/") || absl::StartsWith(name, "libRblas.") ||
+                                absl::StartsWith(name, "libgslcblas.");
+  if (!is_known_as_such && std::count(name.begin(), name.end(), '.') < 3) return false;
+  return absl::c_any_of(kReferenceBlas, [&](absl::string_view reference) {
+    absl::string_view rest = name;
+    return absl::ConsumePrefix(&rest, reference) && (absl::StartsWith(rest, ".") || absl::StartsWith(rest, "-"));
+  });
+}
+
+// The file that computes all products of BLAS of these processes; empty: it is not the reference, or several libraries
+// compute them.
+std::string ReferenceBlas(const TraceModel& model) {
+  std::string file;
+  for (const ProcessInfo& process : model.processes) {
+    for (const Mapping& mapping : process.mappings) {
+      const bool is_blas = absl::StrContains(mapping.path, "blas") || absl::StrContains(mapping.path, "blis") ||
+                           absl::StrContains(mapping.path, "mkl") || absl::StrContains(mapping.path, "libtorch_cpu");
+      if (mapping.role != MappingRole::kLibrary || !is_blas) continue;
+      if (!IsReferenceBlas(mapping.path)) return "";
+      file = BaseName(mapping.path);
+    }
+  }
+  return file;
+}
+
+void AddReferenceBlas(const StepFacts& facts, std::vector<Finding>& findings) {
+  const std::string library = ReferenceBlas(facts.model());
+  const auto is_of_blas = [](const WorkItem& item) {
+    return item.IsHostCompute() && item.op->family == "blas" && IsMatrixProduct(*item.op);
+  };
+  const double ns = facts.Sum(is_of_blas);
+  if (library.empty() || !facts.IsAtLeast(ns, kReferencePercent)) return;
+  double flops = 0;  // one call inside another: the outer one has them, the inner one the time
+  for (const WorkItem& item : facts.items()) {
+    if (is_of_blas(item)) flops += static_cast<double>(item.op->flops.value_or(0)) * item.calls;
+  }
+  Finding finding;
+  finding.where = facts.LayersOf(is_of_blas);
+  finding.line = facts.LineOfLongest(is_of_blas);
+  finding.gain_ns = ns;
+  finding.sentence = absl::StrFormat(
+      "The reference BLAS (%s) computes the matrix products at %.3g GFLOP/s, without threads and with few vector "
+      "instructions: %s.",
+      library, flops / ns, facts.PartOfStep(ns));
+  finding.Estimate(GainBasis::kUpperBound);
+  finding.evidence = "table gemm, column rate; table capabilities names the library";
+  finding.advice =
+      "Install OpenBLAS, BLIS or MKL and let the program load that: update-alternatives on Debian, libblas=*=*openblas "
+      "in "
+      "conda, or LD_PRELOAD=libopenblas.so.0.";
+  findings.push_back(std::move(finding));
+}
+
 }  // namespace
 
 std::vector<Finding> FindNarrowVectors(const StepFacts& facts) {
@@ -210,6 +275,7 @@ std::vector<Finding> FindReferenceImplementations(const StepFacts& facts) {
     if (facts.IsAtLeast(facts.Sum(is_of_kind), kReferencePercent))
       findings.push_back(FindingOf(facts, item, is_of_kind));
   }
+  AddReferenceBlas(facts, findings);
   return findings;
 }
 

@@ -95,7 +95,7 @@ const std::vector<Rule>& Rules() {
       {"float64", "libraries, or PyTorch's own operations, compute in double precision", FindFloat64, Nothing},
       {"instruction-set", "a library computes with narrower vectors than the processor has", FindNarrowVectors,
        InstructionSets},
-      {"reference-implementation", "oneDNN computes with its reference implementation", FindReferenceImplementations,
+      {"reference-implementation", "a library computes with a reference implementation", FindReferenceImplementations,
        Nothing},
       {"own-loops", "PyTorch computes products or convolutions without a library", FindOwnLoops, OwnLoopsMissing},
       {"slow-products", "products are far slower than the machine allows", FindSlowProducts, Nothing},

@@ -67,10 +67,25 @@ bool FindRange(const link_map* object, KnownObject* known) {
   });
 }
 
+// Of Debian's libblas.so.3, a link to a link, the file itself: only its path says whose BLAS it is. Other libraries keep the
+// name by which programs know them.
+void FollowLinksOfBlas(KnownObject* known) {
+  constexpr int kMostLinks = 4;
+  for (int links = 0; links < kMostLinks; ++links) {
+    char target[sizeof known->path] = "";
+    char* name = strrchr(known->path, '/');
+    if (name == nullptr || strncmp(name + 1, "libblas", strlen("libblas")) != 0) return;
+    if (readlink(known->path, target, sizeof target - 1) <= 0) return;
+    char* to = target[0] == '/' ? known->path : name + 1;
+    snprintf(to, static_cast<size_t>(known->path + sizeof known->path - to), "%s", target);
+  }
+}
+
 // For an object whose range is known.
 void Describe(const link_map* object, KnownObject* known) {
   if (object->l_name[0] != '\0') {
     snprintf(known->path, sizeof known->path, "%s", object->l_name);
+    FollowLinksOfBlas(known);
   } else if (readlink("/proc/self/exe", known->path, sizeof known->path - 1) < 0) {
     snprintf(known->path, sizeof known->path, "%s", program_invocation_name);
   }

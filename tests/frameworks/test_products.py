@@ -85,6 +85,21 @@ class Debian(Products):
     def test_reference(self):
         self.check_library(["blas", "lapack"], reference_lapack())
 
+    def test_whose_blas_computes(self):
+        """The finding names the reference, and no other library, however links lead to it."""
+        code = "import numpy as n; a = n.ones((192, 192), n.float32)\nfor _ in range(30): n.tanh(a @ a)"
+        for folder in ("blas", "openblas-pthread", "blis-openmp", ""):
+            with self.subTest(folder=folder or "the link of Debian's alternatives"):
+                library = os.path.realpath(os.path.join(LIBRARIES, folder, "libblas.so.3"))
+                if not os.path.exists(library):
+                    self.skipTest(f"no {library}")
+                variables = {"LD_LIBRARY_PATH": os.path.join(LIBRARIES, folder)} if folder else {}
+                run = self.recorded("launcher", [DEBIAN_PYTHON, "-c", code], **variables)
+                found = [row["finding"] for row in run.table("findings") if row["rule"] == "reference-implementation"]
+                self.assertEqual(len(found), "/blas/" in library, found)
+                if found:
+                    self.assertIn("The reference BLAS (libblas.so.3.", found[0])
+
 
 if __name__ == "__main__":
     e2e.main()

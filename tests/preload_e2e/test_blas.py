@@ -70,7 +70,7 @@ class Linked(e2e.Case):
                 # The same work seen twice is counted once.
                 self.assertEqual(sum(row["calls"] or 0 for row in run.table("ops")), 160)
                 (mapped,) = {path for path in (e2e.one(m, "path") for m in trace.mappings) if "/libblas.so" in path}
-                self.assertTrue(os.path.samefile(mapped, f"{folder}/libblas.so.3"), mapped)
+                self.assertEqual(mapped, os.path.realpath(f"{folder}/libblas.so.3"))
 
 
 class Pools(e2e.Case):

@@ -86,5 +86,29 @@ TEST(ReferenceImplementation, HasAnotherCauseWhereInstructionsAreLimited) {
   EXPECT_THAT(RowsWhere(found.table, {{"rule", "instruction-set"}}), SizeIs(1));
 }
 
+TEST(ReferenceImplementation, IsALibraryForAllProducts) {
+  const auto rows_of = [](const std::vector<std::string>& libraries) {
+    CpuProgram program;
+    program.Calls(GemmDefinition(512, 128, 784, "NT"), 1, 1000, 400'000);
+    for (const std::string& library : libraries) {
+      program.process().mappings.push_back({.path = library, .role = MappingRole::kLibrary});
+    }
+    return program.Find("reference-implementation");
+  };
+  for (const char* library :
+       {"/usr/lib/x86_64-linux-gnu/blas/libblas.so.3.11.0", "/v/mlx_cpu.libs/libblas-bd8a282c.so.3.10.0",
+        "/usr/lib/R/lib/libRblas.so", "/usr/lib/libgslcblas.so.0.0.0"}) {
+    const auto found = rows_of({"/usr/lib/libm.so.6", library});
+    ASSERT_THAT(found.rows, SizeIs(1)) << library;
+    EXPECT_EQ(found.Gain(0), 400'000);
+    EXPECT_THAT(found.Of(0, "finding"), HasSubstr("products at 257 GFLOP/s"));  // 2 * 512 * 128 * 784 / 400 us
+  }
+  for (const char* library : {"/usr/lib/openblas-pthread/libblas.so.3", "/v/lib/libopenblasp-r0.3.30.so",
+                              "/v/libblasfeo.so.0.1.4", "/lib/x86_64-linux-gnu/libblas.so.3"}) {
+    EXPECT_THAT(rows_of({library}).rows, IsEmpty()) << library;
+  }
+  EXPECT_THAT(rows_of({"/usr/lib/blas/libblas.so.3.11.0", "/v/numpy.libs/libscipy_openblas64_-1.so"}).rows, IsEmpty());
+}
+
 }  // namespace reference_test
 }  // namespace dlhook::analyzer
