@@ -85,9 +85,10 @@ absl::Status CheckFilters(const ProfileOptions& options, const RunAnalysis& anal
 }
 
 absl::Status CheckCalls(const TraceModel& model) {
-  if (model.calls.size() > 0 || !model.aggregates.empty()) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat(
-      model.name, ": no calls were recorded, so there is nothing to export; `dlhook doctor -- PROGRAM` says why"));
+  if (model.calls.size() > 0 || model.scopes.size() > 0 || !model.aggregates.empty()) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat(model.name,
+                                          ": neither calls nor operations were recorded, so there is nothing to "
+                                          "export; `dlhook doctor -- PROGRAM` says why"));
 }
 
 Timeline TimelineOf(const RunAnalysis& analysis, Progress& progress) {

@@ -35,12 +35,33 @@ uint32_t RankOf(LayerIndex layer, OpIndex op) {
 
 constexpr ScopeIndex kSampleScopes = 1 << 16;
 
+// Whether most backward passes have no forward pass before them: the network is plain arithmetic, outside modules and libraries.
+bool LacksForward(const Moments& moments) {
+  size_t passes = 0, alone = 0;
+  bool has_forward = false;
+  MomentKind last = MomentKind::kOther;
+  for (size_t i = 0; i < moments.size(); ++i) {
+    const MomentKind kind = moments.KindOf(i);
+    if (kind != MomentKind::kForward && kind != MomentKind::kBackward && kind != MomentKind::kUpdate) continue;
+    if (kind == MomentKind::kBackward && last != kind) {
+      ++passes;
+      alone += has_forward ? 0 : 1;
+      has_forward = false;
+    }
+    has_forward |= kind == MomentKind::kForward;
+    last = kind;
+  }
+  return 2 * alone > passes;
+}
+
 class Collector {
  public:
-  Collector(const TraceModel& model, const Attribution& attribution, ProcessIndex process)
+  // `is_plain`: whatever PyTorch runs forward is a pass.
+  Collector(const TraceModel& model, const Attribution& attribution, ProcessIndex process, bool is_plain)
       : model_(model),
         attribution_(attribution),
         process_(process),
+        is_plain_(is_plain),
         replays_(FindGraphReplays(model, attribution)),
         turns_(model, attribution, process, replays_),
         result_{.moments = {model, attribution}} {}
@@ -292,6 +313,7 @@ class Collector {
     if (EnclosesOps(role) || IsCompilation(place)) return MomentKind::kOther;
     const MomentKind kind = KindOf(place.direction);
     if (kind == MomentKind::kBackward || kind == MomentKind::kUpdate) return kind;
+    if (is_plain_ && kind == MomentKind::kForward) return kind;
     // Plain arithmetic of a program (a metric, a mean) belongs to no network, nor do the buckets of distributed
     // training.
     const bool in_module = place.layer != kNone && !attribution_.layers[place.layer].module.empty() &&
@@ -393,6 +415,7 @@ class Collector {
   const TraceModel& model_;
   const Attribution& attribution_;
   const ProcessIndex process_;
+  const bool is_plain_;
   const GraphReplays replays_;
   const XlaTurns turns_;
   std::vector<bool> has_work_;  // by scope
@@ -440,7 +463,8 @@ void Moments::Merge(size_t middle) {
 }
 
 ProcessMoments CollectMoments(const TraceModel& model, const Attribution& attribution, ProcessIndex process) {
-  return Collector(model, attribution, process).Run();
+  ProcessMoments result = Collector(model, attribution, process, false).Run();
+  return LacksForward(result.moments) ? Collector(model, attribution, process, true).Run() : std::move(result);
 }
 
 }  // namespace dlhook::analyzer::steps

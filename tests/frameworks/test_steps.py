@@ -16,6 +16,7 @@ from frameworks import e2e, program
 LOOPS = ["evaluation_each_round", "evaluation_first_each_round", "evaluation_of_the_same_batch", "evaluation_after_accumulation",
          "evaluation_before_training", "evaluation_now_and_then", "teacher", "inference_after_one_call", "quantized", "sweep",
          "sweep_of_one_class", "training_in_threads", "serving_in_threads", "lbfgs", "busy_closure", "validates_nothing",
+         "fit_curve", "fit_with_an_optimizer_for_each",
          "one_sample", "convolutions_of_one_sample", "distributed", "named_ranges"]
 
 
@@ -132,6 +133,11 @@ class Steps(frameworks.Case):
     def test_closures_of_an_optimizer_are_one_step(self):
         run, _ = self.check("lbfgs")
         self.check_calls(run, {"training": 32})
+
+    def test_plain_arithmetic(self):
+        for loop in ("fit_curve", "fit_with_an_optimizer_for_each"):
+            with self.subTest(loop):
+                self.check(loop)
 
     def test_what_a_closure_does_is_not_the_optimizers(self):
         run, _ = self.check("busy_closure")

@@ -77,7 +77,7 @@ class Export(e2e.Case):
         path = os.path.join(self.folder, "1.dlh")
         with open(path, "wb") as file:
             file.write(exports.encoded(header))
-        self.assertIn("1.dlh: no calls were recorded, so there is nothing to export",
+        self.assertIn("1.dlh: neither calls nor operations were recorded, so there is nothing to export",
                       exports.export(e2e.Run(path), expected_code=2))
 
 

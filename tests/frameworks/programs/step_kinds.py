@@ -226,6 +226,30 @@ def lbfgs():
         note("training", 8, len(calls))
 
 
+def fit(update):
+    """Plain arithmetic: neither modules nor products."""
+    x = torch.linspace(0, 1, 1000)
+    y, a, b = torch.sin(3 * x), torch.tensor(1.0, requires_grad=True), torch.tensor(0.0, requires_grad=True)
+    update = update(a, b)
+    for _ in range(12):
+        ((a * x + b.exp() - y) ** 2).mean().backward()
+        update()
+        a.grad = b.grad = None
+        note("training", None, 1)
+
+
+def fit_curve():
+    fit(lambda a, b: torch.optim.Adam([a, b], lr=0.01).step)
+
+
+def fit_with_an_optimizer_for_each():
+    """As Pyro does."""
+    def update_of(*parameters):
+        optimizers = [torch.optim.Adam([each], lr=0.01) for each in parameters]
+        return lambda: [optimizer.step() for optimizer in optimizers]
+    fit(update_of)
+
+
 def busy_closure():
     """Lightning calls every optimizer with a closure. A callback in it multiplies gradients."""
     net = Net()
