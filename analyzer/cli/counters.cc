@@ -87,7 +87,8 @@ int RunCounters(const Args& args) {
   const bool is_asked = !words.empty();
   const Processor processor = ThisProcessor();
   const std::string asked_words = is_asked ? absl::StrJoin(words, ",") : AllWords(processor);
-  if (const std::string complaint = CounterComplaint(asked_words); !complaint.empty()) return Fail("counters", complaint);
+  if (const std::string complaint = CounterComplaint(asked_words); !complaint.empty())
+    return Fail("counters", complaint);
   const CounterList asked = ParseWords(asked_words, processor);
   const bool wants_papi = !is_asked || std::any_of(asked.counters, asked.counters + asked.count, IsOfPapi);
   const CountingReport report = TryAll(is_asked ? sets : SetNames(), asked, wants_papi);
