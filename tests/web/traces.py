@@ -74,7 +74,7 @@ def calls(ops, slow=0, duration=10_000):
 
 
 def network(folder, name, layers, steps, slow=0, rank=None, more=""):
-    """A chain of that many convolutions, each of another size, forward and backward; the `slow`th forward one is slower; `more`: packets."""
+    """A chain of that many convolutions, each of another size, forward and backward; the `slow`th forward one is slower."""
     forward = [convolution(layer + 1, layer + 1, "forward_training") for layer in range(layers)]
     backward = [convolution(layers + layer + 1, layer + 1, "backward_weights") for layer in range(layers)]
     one = [*range(1, layers + 1), *range(2 * layers, layers, -1)]
