@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/calibrate/this_machine.h"
 #include "analyzer/cli/command.h"
+#include "analyzer/cli/launch.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/cli/tables.h"
@@ -49,7 +50,9 @@ int RunCalibrate(const Args& args) {
     }
     calibration = *std::move(kept);
   } else {
-    calibration = Calibrate({.libraries = args.All("library"), .python = args.Last("python").value_or("")});
+    absl::StatusOr<std::string> python = args.Has("python") ? FindProgram(*args.Last("python")) : std::string();
+    if (!python.ok()) return Fail("calibrate", absl::StrCat("--python: ", python.status().message()));
+    calibration = Calibrate({.libraries = args.All("library"), .python = *python});
     code = Keep(calibration, path);
   }
   Table table = CalibrationTable(calibration);

@@ -112,9 +112,9 @@ absl::StatusOr<LoadedRun> OpenSide(const char* side, const std::vector<std::stri
   absl::StatusOr<LoadedRun> run = OpenRun(paths, kWholeReading, progress);
   if (!run.ok()) return absl::Status(run.status().code(), absl::StrCat(side, ": ", run.status().message()));
   if (!run->model.processes.empty()) return run;
-  std::string why = "it has no process trace that can be read";
-  if (!run->damage.empty()) why = std::string(run->damage.front().message());
-  return absl::DataLossError(absl::StrCat(side, ": ", paths.front(), ": ", why));
+  const std::string why = run->damage.empty() ? paths.front() + ": it has no process trace that can be read"
+                                              : std::string(run->damage.front().message());
+  return absl::DataLossError(absl::StrCat(side, ": ", why));
 }
 
 // A side's runs, read. Their places don't change: analyses refer to them.

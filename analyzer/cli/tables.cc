@@ -27,9 +27,6 @@ constexpr std::pair<absl::string_view, ThreadsBy> kThreadsBy[] = {{"thread", Thr
                                                                   {"function", ThreadsBy::kFunction},
                                                                   {"line", ThreadsBy::kLine},
                                                                   {"stack", ThreadsBy::kStack}};
-constexpr char kExpectedBy[] =
-    "layer, module, type, op, line, function or stack (of the table counters also phase, step, scope or thread; of "
-    "hotspots library)";
 constexpr int64_t kMaxIntervalMs = 24 * 3600 * 1000;
 
 bool ReadLayersBy(const std::string& by, LayersBy* value) {
@@ -53,9 +50,7 @@ absl::Status ReadBy(const Args& args, TableOptions* options) {
   const bool is_of_counters = ReadBy(*by, kCountersBy, &options->counters_by);
   const bool is_of_hotspots = ReadBy(*by, kHotspotsBy, &options->hotspots_by);
   const bool is_of_threads = ReadBy(*by, kThreadsBy, &options->threads_by);  // words of the others
-  if (!is_of_layers && !is_of_counters && !is_of_hotspots) {
-    return absl::InvalidArgumentError(absl::StrCat("--by expects ", kExpectedBy, ", found '", *by, "'"));
-  }
+  if (!is_of_layers && !is_of_counters && !is_of_hotspots) return UnknownName("word of --by", *by, ByWords());
   const std::vector<std::string> tables = ListOf(args, "table");
   const bool wants_hotspots = absl::c_linear_search(tables, "hotspots");
   if (wants_hotspots && !is_of_hotspots) {

@@ -24,6 +24,7 @@ class SliceLabels {
   const SliceLabel& OfScope(ScopeIndex scope);
   const SliceLabel& OfGpu(GpuIndex activity);
   const SliceLabel& OfAggregate(const AggregateRow& row);
+  Place PlaceOfGpu(GpuIndex activity) const { return gpu_places_[activity]; }
 
   void Add(absl::string_view key, absl::string_view text);  // to the last one; nothing if empty
   void Add(absl::string_view key, int64_t value);

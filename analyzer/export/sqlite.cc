@@ -135,6 +135,15 @@ constexpr View kViews[] = {
      "JOIN raw_layers l ON l.layer_id = a.layer_id"},
 };
 
+// What is asked for one by one: the rows of a step, and what is inside a call or a scope.
+constexpr const char* kIndexed[][2] = {{"raw_calls", "step_id"},
+                                       {"raw_calls", "scope_id"},
+                                       {"raw_calls", "parent_call_id"},
+                                       {"raw_scopes", "parent_scope_id"},
+                                       {"raw_gpu_activities", "step_id"},
+                                       {"raw_gpu_activities", "launch_call_id"},
+                                       {"raw_time", "step_id"}};
+
 const char* SqlType(ColumnType type) {
   return type == ColumnType::kText ? "TEXT" : type == ColumnType::kInteger ? "INTEGER" : "REAL";
 }
@@ -160,6 +169,9 @@ absl::Status ExportSqlite(const Timeline& run, const std::vector<Table>& tables,
   for (const View& view : kViews) views.emplace_back(view.name, view.title);
   WriteAllTables(run, tables, views, [&](const auto&... table) { return Create(file, table...); });
   for (const View& view : kViews) file.Run(absl::StrCat("CREATE VIEW ", view.name, " AS ", view.select));
+  for (const auto& [table, column] : kIndexed) {
+    file.Run(absl::StrCat("CREATE INDEX ", table, "_", column, " ON ", table, " (", column, ")"));
+  }
   return file.Finish();
 }
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/export/slice_labels.h"
+#include "analyzer/export/step_index.h"
 #include "analyzer/layers/framework/torch_units.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/time/counter_division.h"
@@ -38,7 +39,7 @@ class Walker {
         texts_(texts),
         writer_(writer),
         labels_(model_, analysis_.attribution(), texts),
-        thread_track_(model_.threads.size()),
+        step_index_(model_, analysis_.steps()),
         all_(model_.calls.size() + model_.scopes.size() + model_.gpu.size()) {}
 
   void Walk() {
@@ -147,20 +148,68 @@ class Walker {
     return args;
   }
 
+  // ---- layers ----
+
+  // For which layers a thread or a stream works: work for one of them within a step, with the gaps in it, is one slice.
+  struct LayerRow {
+    std::string of;
+    ProcessIndex process;
+    ThreadIndex thread;  // kNone: of a stream
+    TrackIndex track = kNone;
+    Place place;  // of the slice that is not written yet
+    uint32_t step = kNone;
+    int64_t start_ns = 0, end_ns = 0;
+    bool is_working = false;
+  };
+
+  // Works for this layer from now on; kNone: for none.
+  void Turn(LayerRow& row, Place place, int64_t time_ns) {
+    if (row.is_working) row.end_ns = time_ns;
+    row.is_working = place.layer != kNone;
+    if (!row.is_working) return;
+    if (IsBackward(place.direction)) place.direction = LayerDirection::kBackward;
+    const uint32_t step = step_index_.At(row.process, row.thread, time_ns);
+    if (place == row.place && step == row.step) return;
+    WriteLayer(row);
+    row.place = place;
+    row.step = step;
+    row.start_ns = row.end_ns = time_ns;
+  }
+
+  void WriteLayer(LayerRow& row) {
+    if (row.end_ns <= row.start_ns) return;
+    if (row.track == kNone) {
+      row.track = NewTrack(TrackKind::kLayers, row.process, row.thread, absl::StrCat("layers of ", row.of));
+    }
+    const TextIndex title = texts_.Of(PlaceTitle(analysis_.attribution().layers, row.place));
+    writer_.Begin({row.track, Time(row.start_ns), Time(row.end_ns), title, texts_.Of("layer")});
+    writer_.End(row.track, Time(row.end_ns));
+  }
+
   // ---- threads ----
 
   void AddThread(ThreadIndex thread) {
     const ThreadData& data = model_.threads[thread];
     const TrackIndex track = NewTrack(TrackKind::kThread, data.process, thread, data.name);
-    thread_track_[thread] = track;
+    LayerRow layers = {absl::StrCat(data.name, " ", data.tid), data.process, thread};
+    std::vector<Place> around = {{}};  // what has no layer of its own works for the one around it
     ThreadSlices(
         model_,
         [&](const ThreadSlice& slice) {
           ShowProgress();
           AddSlice(track, slice);
+          const Attribution& attribution = analysis_.attribution();
+          const Place place = slice.is_call ? attribution.of_call[slice.index] : attribution.PlaceOfScope(slice.index);
+          around.push_back(place.layer == kNone ? around.back() : place);
+          Turn(layers, around.back(), slice.start_ns);
         },
-        [&](int64_t end_ns) { writer_.End(track, Time(end_ns)); })
+        [&](int64_t end_ns) {
+          writer_.End(track, Time(end_ns));
+          around.pop_back();
+          Turn(layers, around.back(), end_ns);
+        })
         .Run(thread);
+    WriteLayer(layers);
     AddTotals(thread);
   }
 
@@ -193,7 +242,8 @@ class Walker {
   // Work of one stream may overlap, as graphs do, and so do times from different sources: it then has several tracks.
   struct Lane {
     TrackIndex track;
-    int64_t end_ns;
+    LayerRow layers;
+    int64_t end_ns = 0;
   };
 
   void AddGpu() {
@@ -210,6 +260,11 @@ class Walker {
       writer_.Begin(
           {lane.track, Time(gpu.start_ns[activity]), Time(lane.end_ns), label.name, label.kind, label.args, {}, ends_});
       writer_.End(lane.track, Time(lane.end_ns));
+      Turn(lane.layers, labels_.PlaceOfGpu(activity), gpu.start_ns[activity]);
+      Turn(lane.layers, {}, lane.end_ns);
+    }
+    for (auto& [stream, of_stream] : lanes) {
+      for (Lane& lane : of_stream) WriteLayer(lane.layers);
     }
   }
 
@@ -220,7 +275,7 @@ class Walker {
     const GpuDevice& device = model_.gpu_devices[model_.gpu.device[activity]];
     const std::string name = absl::StrCat("GPU ", device.ordinal, ", stream ", model_.gpu.stream[activity],
                                           lanes.empty() ? "" : absl::StrCat(" (", lanes.size() + 1, ")"));
-    lanes.push_back({NewTrack(TrackKind::kGpuStream, device.process, kNone, name), 0});
+    lanes.push_back({NewTrack(TrackKind::kGpuStream, device.process, kNone, name), {name, device.process, kNone}});
     return lanes.back();
   }
 
@@ -283,7 +338,7 @@ class Walker {
   TimelineWriter& writer_;
   SliceLabels labels_;
   TrackIndex tracks_ = 0;
-  std::vector<TrackIndex> thread_track_;
+  StepIndex step_index_;
   TorchUnits::Scopes forward_of_;
   Flows from_scope_, from_call_;
   std::vector<TimelineFlow> starts_, ends_;

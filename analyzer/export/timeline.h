@@ -30,14 +30,15 @@ struct TimelineArg {
 };
 using TimelineArgs = std::vector<TimelineArg>;
 
-// kSteps: steps and their phases; kTotals: calls of which only totals were kept.
-enum class TrackKind : uint8_t { kSteps, kThread, kTotals, kGpuStream, kCounter };
+// kSteps: steps and their phases; kLayers: for which layer a thread or stream worked; kTotals: calls of which only totals were
+// kept.
+enum class TrackKind : uint8_t { kSteps, kThread, kLayers, kTotals, kGpuStream, kCounter };
 using TrackIndex = uint32_t;
 struct TimelineTrack {
   TrackIndex index = 0;
   TrackKind kind = TrackKind::kThread;
   ProcessIndex process = 0;
-  ThreadIndex thread = kNone;  // of kThread, and of counters and totals of a thread
+  ThreadIndex thread = kNone;  // of kThread, and of layers, counters and totals of a thread
   TextIndex name = kNoText;
   TextIndex unit = kNoText;  // of kCounter
 };

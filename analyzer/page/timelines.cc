@@ -11,6 +11,7 @@
 #include "analyzer/steps/phases.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/time/thread_activity.h"
+#include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline page {
 namespace {
@@ -25,8 +26,8 @@ class SliceNames {
   uint32_t OfScope(ScopeIndex scope);
   uint32_t OfGpu(GpuIndex activity);
   uint32_t Index(std::string name, const char* kind, std::string details);
-  // [[name, class, details]]; classes: library, waiting, preparing, framework, range, input, kernel, copy, communication, step,
-  // and phases of steps.
+  // [[name, class, details]]; classes: library, waiting, preparing, framework, range, input, kernel, copy, communication, queued,
+  // step, and phases of steps.
   const nlohmann::ordered_json& json() const { return names_; }
 
  private:
@@ -107,6 +108,7 @@ uint32_t SliceNames::OfGpu(GpuIndex activity) {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostTracks = 64;
+constexpr int64_t kLeastQueuedPercent = 5;  // of the time between two readings: less is not shown
 constexpr LayerDirection kDirections[] = {LayerDirection::kUnknown,      LayerDirection::kForward,
                                           LayerDirection::kBackwardData, LayerDirection::kBackwardWeights,
                                           LayerDirection::kBackwardBias, LayerDirection::kBackward,
@@ -188,11 +190,13 @@ std::vector<Window> ChooseWindows(const StepFacts& facts) {
 // The slices of one window.
 class WindowReader {
  public:
-  WindowReader(const StepFacts& facts, const std::vector<Place>& gpu_places, const Window& window, SliceNames* names)
+  WindowReader(const StepFacts& facts, const std::vector<Place>& gpu_places, const std::vector<ThreadStates>& states,
+               const Window& window, SliceNames* names)
       : model_(facts.model()),
         attribution_(facts.attribution()),
         steps_(facts.options().analysis->steps()),
         gpu_places_(gpu_places),
+        states_(states),
         window_(window),
         names_(*names) {}
 
@@ -285,7 +289,28 @@ class WindowReader {
       Add(calls.start_ns[call], calls.EndOf(call), DepthOfCall(call), names_.OfCall(call), attribution_.of_call[call],
           &track);
     });
-    if (!track.slices.empty()) tracks_.emplace_back(data.process, std::move(track));
+    if (track.slices.empty()) return;
+    const std::string name = track.name;
+    tracks_.emplace_back(data.process, std::move(track));
+    const auto states = absl::c_find_if(states_, [&](const ThreadStates& of) { return of.thread == thread; });
+    if (states != states_.end()) ReadQueued(*states, absl::StrCat("no processor, ", name));
+  }
+
+  // Where a thread waited for a processor: between two readings nobody knows when.
+  void ReadQueued(const ThreadStates& states, std::string name) {
+    Track track = {.group = GroupOf(model_, states.process), .name = std::move(name)};
+    const auto first = absl::c_upper_bound(states.time_ns, window_.start_ns) - states.time_ns.begin();
+    for (size_t i = std::max<size_t>(1, first); i < states.time_ns.size(); ++i) {
+      if (states.time_ns[i - 1] >= window_.end_ns) break;
+      const Interval between = {states.time_ns[i - 1], states.time_ns[i]};
+      const StateSums sums = states.In(between);
+      if (sums.queued_ns * 100 < sums.wall_ns * kLeastQueuedPercent) continue;
+      const std::string known = absl::StrCat(HumanCell(sums.queued_ns, "ns"), " of ", HumanCell(sums.wall_ns, "ns"),
+                                             "; when in this time is not known");
+      Add(between.start_ns, between.end_ns, 0,
+          names_.Index(absl::StrCat(100 * sums.queued_ns / sums.wall_ns, " %"), "queued", known), {}, &track);
+    }
+    if (!track.slices.empty()) tracks_.emplace_back(states.process, std::move(track));
   }
 
   void ReadGpus() {
@@ -309,6 +334,7 @@ class WindowReader {
   const Attribution& attribution_;
   const std::vector<StepTrack>& steps_;
   const std::vector<Place>& gpu_places_;
+  const std::vector<ThreadStates>& states_;
   const Window& window_;
   SliceNames& names_;
   std::vector<std::pair<ProcessIndex, Track>> tracks_;
@@ -371,12 +397,13 @@ Json TrackJson(const Track& track, int64_t start_ns) {
 Json Timelines(const StepFacts& facts, size_t most_slices) {
   const TraceModel& model = facts.model();
   const std::vector<Place> gpu_places = GpuPlaces(model, facts.attribution());
+  const std::vector<ThreadStates> states = ReadThreadStates(model);
   SliceNames names(model);
   Json windows = Json::array();
   size_t more = 0;  // slices of the windows after the first three
   for (const Window& window : ChooseWindows(facts)) {
     if (more > most_slices) break;
-    std::vector<Track> tracks = WindowReader(facts, gpu_places, window, &names).Read();
+    std::vector<Track> tracks = WindowReader(facts, gpu_places, states, window, &names).Read();
     const size_t tracks_left_out = LimitTracks(&tracks);
     const auto [left_out, shorter_than] = LimitSlices(most_slices, &tracks);
     Json json = {{"id", window.id},

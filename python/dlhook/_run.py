@@ -65,10 +65,9 @@ class Run:
     def __repr__(self) -> str:
         """What ran and how long a step takes."""
         try:
-            said = " ".join(self.report["answer"][:2])
+            return f"<dlhook run {' '.join(self.report['answer'][:2])}>"
         except _command.Error as error:
-            said = str(error)
-        return f"<dlhook run {', '.join(self._paths)}: {said}>"
+            return f"<dlhook run: {error}>"
 
     def _words(self) -> list[str]:
         return ["report", *map(_command.path_of, self._paths)]

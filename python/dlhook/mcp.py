@@ -24,8 +24,8 @@ NAMING = ("findings", "layers", "callers", "hotspots")  # the tables that have l
 
 
 def run(program: list[str], output: Optional[str] = None, variables: Optional[dict[str, str]] = None) -> str:
-    """Records a program (its words: ["python", "train.py"]) into the folder `output`, which must not exist yet, and waits until it ends.
-    Returns its exit code, the end of what it printed, and the run's folder: call report on it. variables: what is recorded,
+    """Records a program (its words: ["python", "train.py"]) into the folder `output`, or `output`-2 if that holds a run, and waits until it
+    ends. Returns its exit code, the end of what it printed, and the run's folder: call report on it. variables: what is recorded,
     {"DLHOOK_STACKS": "all"}."""
     with tempfile.TemporaryFile() as printed:
         recorded: Optional[_run.Run]

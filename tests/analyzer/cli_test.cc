@@ -158,10 +158,15 @@ TEST_F(CliTest, NamesWhatIsWrongInACommandLine) {
   ExpectUsageError("report " + trace + " --format xml",
                    "report: unknown format 'xml'; expected one of: text, csv, json, markdown");
   ExpectUsageError("report " + trace + " --limit many", "report: --limit expects a number of rows, found 'many'");
+  ExpectUsageError("report " + trace + " --by colour",
+                   "report: unknown word of --by 'colour'; expected one of: layer, module, type, op, line, function, "
+                   "stack, phase, step, "
+                   "scope, thread, library");
   ExpectUsageError(
-      "report " + trace + " --by colour",
-      "report: --by expects layer, module, type, op, line, function or stack (of the table counters also phase, "
-      "step, scope or thread; of hotspots library), found 'colour'");
+      "report " + trace + " --by modul",
+      "report: unknown word of --by 'modul'; did you mean module? Expected one of: layer, module, type, op, "
+      "line, function, stack, phase, step, scope, thread, library");
+  ExpectUsageError("calibrate --python /no/python", "calibrate: --python: /no/python: no such program");
   ExpectUsageError(
       "report " + trace + " --depth -1",
       "report: --depth expects a number of parts of a name (layer1.0.conv2 has three; 0: all of them), found '-1'");

@@ -46,6 +46,11 @@ def check(case, run):
         by_activity = ("SELECT activity, sum({}) FROM {} {} GROUP BY 1 ORDER BY 1")
         case.assertEqual(database.execute(by_activity.format("wall_share", "accounting", "")).fetchall(),
                          database.execute(by_activity.format("share_ns", "activities", "WHERE steady")).fetchall())
+        # The rows of a step, and those inside a scope, are found without reading all.
+        for query in ("calls WHERE step_id = 1", "activities WHERE step_id = 1", "gpu_activities WHERE step_id = 1",
+                      "raw_calls WHERE scope_id = 1", "raw_scopes WHERE parent_scope_id = 1"):
+            plan = " ".join(row[3] for row in database.execute(f"EXPLAIN QUERY PLAN SELECT * FROM {query}"))
+            case.assertNotIn("SCAN", plan, query)
         # Views lose no row.
         for view, table in (("calls", "raw_calls"), ("scopes", "raw_scopes"), ("activities", "raw_time"),
                             ("gpu_activities", "raw_gpu_activities")):

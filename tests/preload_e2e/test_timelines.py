@@ -71,7 +71,8 @@ class Timelines(e2e.Case):
 
     def test_one_call(self):
         timeline = self.check(self.recorded("launcher", [e2e.victim("nested"), "1"]))
-        self.assertEqual(len(timeline.slices), 2)  # one in the other; no steps
+        self.assertEqual(len(timeline.slices), 3)  # one in the other, and their layer; no steps
+        self.assertEqual(len(timeline.of_kind("layer")), 1)
 
     def test_hostile_names(self):
         run = self.recorded("launcher", [e2e.victim("nested"), "40"])

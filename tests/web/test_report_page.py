@@ -4,6 +4,7 @@ are shown and never executed, and runs with little, much or damaged contents ope
 import html
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -271,6 +272,25 @@ class ReportPage(unittest.TestCase):
         values = [float(value) for value in self.shown(".node[aria-label='aten::normal_']", "dataset.value")]
         self.assertTrue([value for value in values if 13e6 < value < 15e6], values)
         self.assertEqual(self.browser.errors, [])
+
+    def test_states_on_the_timeline(self):
+        """The legend has every kind of phase, and the time in which a thread waited for a processor."""
+        names = "".join(f'string {{ iid: {900 + i} value: "{name}" }}' for i, name in enumerate(("running", "queued")))
+        states = (f"packet {{ interned {{ {names} }} }} packet {{ counter_batch {{ thread_id: 1 tid: 4711 kind: STATES source: PROC "
+                  "name_iid: [900, 901] tick_delta: [1000000, 100000000] value_delta: [0, 0, 60000000, 40000000] } }")
+        self.open(traces.network(self.folder, "queued", 2, 30, more=states))
+        self.browser.go("#timeline")
+        self.assertIn("without a processor, part of the time", self.shown(".legend li"))
+        self.browser.evaluate("document.querySelector('.view input[type=search]').focus()")
+        self.browser.call("Input.insertText", text="40 %")
+        self.assertEqual(self.shown(".count")[0], "0 found")  # a state is no work
+        # Whatever phases there are.
+        with open(os.path.join(traces.ROOT, "analyzer", "steps", "phases.cc"), encoding="utf-8") as source:
+            phases = re.findall(r'"(\w+)"', re.search(r"PhaseKindName.*?\{(.*?)\};", source.read(), re.S)[1])
+        self.assertIn("forward", phases)
+        with open(os.path.join(traces.ROOT, "web", "src", "timeline.js"), encoding="utf-8") as source:
+            known = re.findall(r"^  (\w+): ", re.search(r"CLASS_NAMES = \{(.*?)\};", source.read(), re.S)[1], re.M)
+        self.assertEqual(set(phases) - set(known), set())
 
     def test_steps_of_ranks(self):
         """A chart is of one rank; of more steps than it has room for, of neighbours together."""

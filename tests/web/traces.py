@@ -73,8 +73,8 @@ def calls(ops, slow=0, duration=10_000):
             f"parent_distance: {[0] * count} }} }}")
 
 
-def network(folder, name, layers, steps, slow=0, rank=None):
-    """A chain of that many convolutions, each of another size, forward and backward; the `slow`th forward one takes longer."""
+def network(folder, name, layers, steps, slow=0, rank=None, more=""):
+    """A chain of that many convolutions, each of another size, forward and backward; the `slow`th forward one is slower."""
     forward = [convolution(layer + 1, layer + 1, "forward_training") for layer in range(layers)]
     backward = [convolution(layers + layer + 1, layer + 1, "backward_weights") for layer in range(layers)]
     one = [*range(1, layers + 1), *range(2 * layers, layers, -1)]
@@ -86,7 +86,7 @@ def network(folder, name, layers, steps, slow=0, rank=None):
         header = PLAIN.replace("pid: 4711", f"pid: {4711 + rank}").replace(
             "process {", f'rank_variable {{ name: "RANK" value: "{rank}" }} process {{')
         file = f"{rank}.dlh"
-    return write(folder, name, header + interned + calls(one * steps, slow) + footer(end), file=file)
+    return write(folder, name, header + interned + calls(one * steps, slow) + more + footer(end), file=file)
 
 
 def one_call(folder):

@@ -21,18 +21,21 @@ const CLASS_NAMES = {
   inference: "inference (phase)",
   backward: "backward (phase, layer)",
   update: "update (phase, layer)",
+  other: "other (phase)",
   library: "library call",
   framework: "framework op",
   range: "user range",
   input: "input",
   waiting: "waiting for the GPU",
+  queued: "without a processor, part of the time",
   preparing: "preparing",
   kernel: "GPU kernel",
   copy: "copy",
   communication: "communication",
 };
-const CLASS_COLORS = {step: "range", inference: "framework"};
-const OVER = new Set(["step", "forward", "inference", "backward", "update", "layer"]); // not what a thread did, but what it was for
+const CLASS_COLORS = {step: "range", inference: "framework", queued: "python"};
+// Not what a thread did, but what it was for, or in what state it was.
+const OVER = new Set(["step", "forward", "inference", "backward", "update", "other", "layer", "queued"]);
 const DIRECTION_COLORS = {forward: "forward", update: "update", recompute: "recompute", "": "other", unknown: "other"};
 
 const directionColor = (name) => (name.startsWith("backward") ? "backward" : DIRECTION_COLORS[name] || "other");

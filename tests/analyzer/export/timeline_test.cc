@@ -154,6 +154,34 @@ TEST(Timeline, LeadsFromAnOpToItsBackwardNode) {
   for (const auto& [id, what] : ends) EXPECT_EQ(what, expected);
 }
 
+// What works for a layer is one slice of its own track, with the gaps in it; what has no layer of its own works for the one
+// around it, and another layer inside takes its time away.
+TEST(Timeline, LayersHaveATrack) {
+  ModelBuilder builder;
+  const OpIndex gemm = builder.AddOp(GemmDefinition(8, 4, 2, "NN"));
+  const ModuleIndex net = builder.AddModule("Net", {""});
+  const auto stack = [&](const char* name, uint32_t line) {
+    const ModuleIndex module = builder.AddModule("torch.nn.modules.linear.Linear", {name}, net, net);
+    return builder.AddStack(
+        {{"/t/torch/nn/modules/linear.py", "Linear.forward", 5, module}, {"net.py", "Net.forward", line, net}});
+  };
+  const StackIndex first = stack("fc1", 1), second = stack("fc2", 2);
+  builder.Scope("aten::linear", ScopeKind::kFrameworkOp, 0, 90, 0, -1, first);
+  builder.Call(gemm, 10, 50);
+  builder.Scope("aten::add", ScopeKind::kFrameworkOp, 100, 10, 0, -1, first);
+  builder.Scope("aten::linear", ScopeKind::kFrameworkOp, 200, 100, 0, -1, second);
+  builder.Scope("aten::linear", ScopeKind::kFrameworkOp, 220, 30, 0, -1, first);
+  TraceModel model = builder.Build(400);
+  model.threads[0].name = "t";
+  const Recorder found(model);
+  Lines layers;
+  for (const std::string& slice : found.slices) {
+    if (absl::StartsWith(slice, "layers of t ")) layers.push_back(slice.substr(slice.find(": ") + 2));
+  }
+  EXPECT_EQ(layers, (Lines{"Net: fc1 forward 0+110", "Net: fc2 forward 200+20", "Net: fc1 forward 220+30",
+                           "Net: fc2 forward 250+50"}));
+}
+
 // A network of ten thousand layers, in every format.
 TEST(Timeline, TenThousandLayers) {
 #ifdef __SANITIZE_ADDRESS__  // ten times slower
