@@ -118,6 +118,7 @@ constexpr size_t kComfortableText = 32;
 constexpr size_t kComfortableLastText = 40;  // sentences
 constexpr double kHotPercent = 10;           // of the time
 constexpr absl::string_view kCut = "..";
+constexpr size_t kLeastApart = 15;  // in less there is no room for two parts of a name
 constexpr size_t kTellingName = 8;  // a shorter name without its class ("Compute", "forward") says too little
 constexpr char kNotKnown[] = "-";   // as in HumanCell
 
@@ -273,6 +274,23 @@ std::string Shortened(const std::string& text, size_t width) {
   return absl::StrCat(text.substr(0, kept - kept / 2), kCut, text.substr(text.size() - kept / 2));
 }
 
+namespace {
+
+// The end of a text, and where others end alike, what stands before that: "..layer.3..tion.self.key".
+std::string ShortenedEnd(const std::string& text, const std::set<std::string>& others, size_t width) {
+  size_t alike = 0;  // characters at the end
+  for (const std::string& other : others) {
+    const auto [here, there] = std::mismatch(text.rbegin(), text.rend(), other.rbegin(), other.rend());
+    if (other != text) alike = std::max(alike, static_cast<size_t>(here - text.rbegin()));
+  }
+  const size_t room = width - kCut.size();
+  if (alike < room || room < kLeastApart) return absl::StrCat(kCut, text.substr(text.size() - room));
+  const size_t before = std::min(text.size() - alike, room / 3), rest = room - before - kCut.size();
+  return absl::StrCat(kCut, text.substr(text.size() - alike - before, before), kCut, text.substr(text.size() - rest));
+}
+
+}  // namespace
+
 std::vector<std::string> ShortenedApart(const std::vector<std::string>& texts, size_t width) {
   std::vector<std::string> shortened;
   std::map<std::string, std::set<std::string>> wholes;  // by short form
@@ -283,7 +301,7 @@ std::vector<std::string> ShortenedApart(const std::vector<std::string>& texts, s
   for (size_t i = 0; i < texts.size(); ++i) {
     const bool is_cut = texts[i].size() > width && texts[i].size() == TextWidth(texts[i]);
     if (!is_cut || wholes[shortened[i]].size() == 1) continue;
-    shortened[i] = absl::StrCat(kCut, texts[i].substr(texts[i].size() - (width - kCut.size())));
+    shortened[i] = ShortenedEnd(texts[i], wholes[Shortened(texts[i], width)], width);
   }
   return shortened;
 }

@@ -168,6 +168,12 @@ TEST(Render, NamesThatWouldLookAlikeKeepTheirEnds) {
   EXPECT_EQ(cut[1], "..11.attention.query.dense");
   EXPECT_EQ(cut[2], Shortened(texts[2], 26));
   EXPECT_EQ(cut[3], "fc");
+  const auto attention = [](int layer) {
+    return absl::StrCat("bert.encoder.layer.", layer, ".attention.self:scaled_dot_product_attention");
+  };
+  EXPECT_EQ(ShortenedApart({attention(3), attention(12)}, 35),
+            (std::vector<std::string>{"..der.layer.3..ot_product_attention", "..er.layer.12..ot_product_attention"}))
+      << "where the ends are alike, too";
 }
 
 TEST(Render, ColourSurroundsWordsAndLeavesTheRest) {
