@@ -131,7 +131,14 @@ class Assembler {
     const bool is_done = Has(current, has_updates_ ? MomentKind::kUpdate : MomentKind::kBackward);
     if (!is_done) return false;
     return item.kind == MomentKind::kInput || item.kind == MomentKind::kForward ||
-           (item.kind == MomentKind::kZeroGrad && zero_grad_begins_);
+           (item.kind == MomentKind::kZeroGrad && zero_grad_begins_) || IsNextFunction(current, item);
+  }
+
+  // Gradients of another run of a tf.function, whose pass is plain arithmetic.
+  bool IsNextFunction(const Draft& current, const StepItem& item) const {
+    if (item.kind != MomentKind::kBackward) return false;
+    const int64_t function = moments_[item.first].function;
+    return function >= 0 && function != moments_[items_[current.end - 1].first].function;
   }
 
   bool Has(const Draft& draft, MomentKind kind) const {

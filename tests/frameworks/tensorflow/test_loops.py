@@ -46,6 +46,10 @@ class Loops(nodes.Case):
         kinds, *_ = self.kinds_and_layers("steps")
         self.assertEqual(kinds, {"training": 2 * 15})
 
+    def test_plain_arithmetic(self):
+        kinds, *_ = self.kinds_and_layers("curve")
+        self.assertEqual(kinds, {"training": STEPS})
+
     def test_a_loop_in_a_request(self):
         kinds, *_ = self.kinds_and_layers("requests")
         self.assertEqual(kinds, {"inference": 25})

@@ -1,6 +1,6 @@
-"""Functions of TensorFlow's: loops.py times | keras | executions | steps | requests | layers. A loop in one is over the time steps
+"""Functions of TensorFlow's: loops.py times | keras | executions | steps | requests | layers | curve. A loop in one is over the time steps
 of an own recurrent network, over those of a layer of Keras, also of several batches in one call, or over training steps; requests:
-over time steps, without training; layers: each has a function of its own."""
+over time steps, without training; layers: each has a function of its own; curve: plain arithmetic, without products."""
 
 import sys
 
@@ -68,6 +68,13 @@ def layers_with_functions():
 
 
 @tf.function
+def fit_curve(points, factor, power):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((factor * points + tf.exp(power) - tf.sin(3 * points)) ** 2)
+    optimizer_of_curve.apply_gradients(zip(tape.gradient(loss, [factor, power]), [factor, power]))
+
+
+@tf.function
 def request():
     return hidden_state()
 
@@ -84,6 +91,12 @@ elif sys.argv[1] == "layers":
 elif sys.argv[1] == "steps":
     for _ in range(2):
         many_steps(tf.constant(IN_ONE_CALL))
+elif sys.argv[1] == "curve":
+    curve = [tf.Variable(1.0), tf.Variable(0.0)]
+    optimizer_of_curve = tf.keras.optimizers.Adam(0.01)
+    optimizer_of_curve.build(curve)
+    for _ in range(STEPS):
+        fit_curve(tf.linspace(0.0, 1.0, 1000), *curve)
 else:
     for _ in range(REQUESTS):
         request()
