@@ -47,7 +47,9 @@ class Writer {
         for (int product = 0; product < spec_.products; ++product) Product();
         Passes(LayerDirection::kBackwardData);
       }
-      if (!spec_.optimizer.empty()) Range("Optimizer.step#" + spec_.optimizer + ".step");
+      for (int i = 0; !spec_.optimizer.empty() && i < spec_.updates; ++i)
+        Range("Optimizer.step#" + spec_.optimizer + ".step");
+      if (spec_.is_compiled) Range("Torch-Compiled Region: 0/0");
       if (is_interrupted) now_ns_ += 9 * (now_ns_ - made.start_ns);
       const int64_t busy_ns = now_ns_ - made.start_ns + Jittered(spec_.python_ns);
       now_ns_ = made.start_ns + busy_ns + Jittered(spec_.sleep_ns) + Jittered(spec_.waiting_ns);
@@ -105,8 +107,8 @@ class Writer {
     for (LayerIndex layer = 0; layer < spec_.layers.size(); ++layer) Pass(layer, direction);
   }
 
-  void Range(const std::string& name) {
-    builder_.Scope(name, ScopeKind::kUserRange, now_ns_, 1000);
+  void Range(const std::string& name, ScopeKind kind = ScopeKind::kUserRange) {
+    builder_.Scope(name, kind, now_ns_, 1000);
     attribution_.of_scope.push_back({});
     now_ns_ += 1000;
   }
@@ -118,6 +120,7 @@ class Writer {
   }
 
   void Validate() {
+    if (spec_.makes_data) Range("aten::randn", ScopeKind::kFrameworkOp);
     Step made;
     made.start_ns = now_ns_;
     made.kind = StepKind::kValidation;
@@ -181,8 +184,8 @@ class Writer {
   std::string Convolution(const LayerSpec& layer, bool is_forward) const {
     return absl::StrCat("onednn_verbose,v1,primitive,exec,cpu,convolution,", layer.implementation, ",",
                         is_forward ? "forward_training" : "backward_data", ",", Tensor("src"), " wei:", spec_.dtype,
-                        "::blocked:abcd::f0 ", Tensor("dst"), ",,alg:convolution_direct,mb", spec_.batch, "_ic3oc",
-                        layer.channels, "_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1,0.1");
+                        "::blocked:abcd::f0 ", Tensor("dst"), ",,alg:convolution_direct,mb", std::max(spec_.batch, 1),
+                        "_ic3oc", layer.channels, "_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1,0.1");
   }
   std::string Tensor(const std::string& role) const {
     return absl::StrCat(role, ":", spec_.dtype, "::blocked:", spec_.format, "::f0");
