@@ -126,6 +126,13 @@ const PlantedChange kChanges[] = {
      "NEW is 100 % slower per training step (901 us -> 1.80 ms, noise ", "CPU time 901 us -> 90", Gate::kFails},
     {"Python", [](RunSpec& spec) { spec.python_ns = 900000; },
      "NEW is 100 % slower per training step (901 us -> 1.80 ms, noise ", "CPU time 901 us -> 1.80 ms", Gate::kFails},
+    {"PythonAtALine",
+     [](RunSpec& spec) {
+       spec.python_ns = 900000;
+       spec.line = 7;
+     },
+     "NEW is 100 % slower per training step (",
+     "): more time between calls (Python or native code), above all at train.py:7", Gate::kFails},
     {"Accumulation", [](RunSpec& spec) { spec.micro_steps = 2; }, "NEW is 100 % slower per training step (",
      ": more calls: forward and backward passes before an update 1 -> 2 in features.", Gate::kFails},
     {"Reorders", [](RunSpec& spec) { spec.layers[0].reorders = 100; }, "NEW is 11 % slower per training step (",

@@ -21,6 +21,7 @@ constexpr int64_t kSmallOpNs = 3000;
 class Writer {
  public:
   explicit Writer(const RunSpec& spec) : spec_(spec), random_(spec.seed) {
+    if (spec.line > 0) stack_ = builder_.AddStack({{"/home/u/train.py", "<module>", spec.line}});
     for (const LayerSpec& layer : spec.layers) {
       Layer made;
       made.name = layer.name;
@@ -108,7 +109,7 @@ class Writer {
   }
 
   void Range(const std::string& name, ScopeKind kind = ScopeKind::kUserRange) {
-    builder_.Scope(name, kind, now_ns_, 1000);
+    builder_.Scope(name, kind, now_ns_, 1000, 0, -1, stack_);
     attribution_.of_scope.push_back({});
     now_ns_ += 1000;
   }
@@ -157,7 +158,7 @@ class Writer {
     const auto call_ns = static_cast<int64_t>(spec_.library_pace * static_cast<double>(duration_ns) / 2);
     const int reorders = is_forward ? layer.reorders : 0;
     builder_.Scope(is_forward ? "aten::conv2d" : "ConvolutionBackward0", ScopeKind::kFrameworkOp, now_ns_,
-                   call_ns + duration_ns / 2 + reorders * kReorderNs);
+                   call_ns + duration_ns / 2 + reorders * kReorderNs, 0, -1, stack_);
     attribution_.of_scope.push_back({index, direction});
     for (int i = 0; i < reorders; ++i) {
       Call(Reorder(layer), kReorderNs, {index, direction});
@@ -169,7 +170,7 @@ class Writer {
     }
     now_ns_ += duration_ns / 2;
     for (int i = 0; is_forward && i < layer.small_ops; ++i) {
-      builder_.Scope("aten::conv2d", ScopeKind::kFrameworkOp, now_ns_, kSmallOpNs);
+      builder_.Scope("aten::conv2d", ScopeKind::kFrameworkOp, now_ns_, kSmallOpNs, 0, -1, stack_);
       attribution_.of_scope.push_back({index, direction});
       now_ns_ += kSmallOpNs;
     }
@@ -200,6 +201,7 @@ class Writer {
   const RunSpec& spec_;
   std::mt19937 random_;
   ModelBuilder builder_;
+  StackIndex stack_ = kNone;  // of all scopes
   Attribution attribution_;
   StepTrack track_;
   std::vector<LoadSample> loads_;
