@@ -116,6 +116,7 @@ absl::StatusOr<Side> MeasureSide(const Runs& runs, const StepChoice& steps, GpuT
     if (!one.ok()) return one.status();
     side.input.programs.insert(ProgramOf(*run.model));
     side.input.environment.Add(EnvironmentOf(*run.model, one->load));
+    side.input.uses_torch_compile |= run.model->HasRole(ScopeRole::kTorchRegion);
     work.push_back(CountWork(*run.model, run.options.analysis->steps(), one->steps));
     for (const auto& [function, times] : CountCompilations(*run.model)) {
       side.input.compilations[function] += times / static_cast<double>(runs.size());

@@ -19,6 +19,7 @@ enum class DifferenceKind : uint8_t {
   kBuilds,
   kProgram,
   kProcesses,
+  kCompiled,      // by torch.compile on one side only
   kCompilations,  // a function that one side compiles again and again
   kSteps,         // of another kind than those compared
   kBatch,
@@ -73,6 +74,7 @@ struct DifferenceInput {
   const MeasuredRun* run = nullptr;
   DoneWork work;
   std::map<std::string, double> compilations;  // CountCompilations
+  bool uses_torch_compile = false;
 };
 
 // Its script, or the program itself.

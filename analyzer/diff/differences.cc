@@ -41,6 +41,10 @@ class Finder {
     AddCompilations();
     AddSteps();
     AddSet(DifferenceKind::kOptimizer, "optimizer", base_.work.optimizers, new_.work.optimizers);
+    if (base_.work.updates > 0 && new_.work.updates > 0 &&
+        std::abs(base_.work.updates - new_.work.updates) > tolerance_)
+      Add(DifferenceKind::kOptimizer, "calls of an optimizer's step() in a step", CountText(base_.work.updates),
+          CountText(new_.work.updates));
     if (!base_.work.loaders.empty() || !new_.work.loaders.empty()) {
       AddSet(DifferenceKind::kLoading, "data is loaded", base_.work.loaders, new_.work.loaders);
     }
@@ -74,6 +78,8 @@ class Finder {
   }
 
   void AddCompilations() {
+    const auto uses = [](const DifferenceInput& side) { return side.uses_torch_compile ? "used" : ""; };
+    AddIfOther(DifferenceKind::kCompiled, "torch.compile", uses(base_), uses(new_));
     std::map<std::string, std::pair<double, double>> both;
     for (const auto& [function, times] : base_.compilations) both[function].first = times;
     for (const auto& [function, times] : new_.compilations) both[function].second = times;

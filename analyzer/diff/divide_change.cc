@@ -123,6 +123,7 @@ class Divider {
       return Add(CauseKind::kCompilation, ns, WordsOf(DifferenceKind::kCompilations), {});
     if (layers_.at(place.first).IsOnOneSide()) return AddLayer(row, place);
     if (row.Is(ActivityKind::kNotSeen)) return Add(CauseKind::kPython, ns, "", place);
+    if (places_.at(place).IsOnOneSide() && !WordsOf(DifferenceKind::kCompiled).empty()) return AddLayer(row, place);
     if (places_.at(place).IsOnOneSide()) {
       const char* words = row.IsOn(true) ? "only BASE computes it" : "only NEW computes it";
       return Add(CauseKind::kPasses, ns, words, place);
@@ -135,7 +136,8 @@ class Divider {
 
   void AddLayer(const WorkRow& row, const WorkPlace& place) {
     const bool is_optimizer = absl::StartsWith(place.first, "optimizer (");
-    std::string words = WordsOf(is_optimizer ? DifferenceKind::kOptimizer : DifferenceKind::kLayers);
+    std::string words = WordsOf(is_optimizer ? DifferenceKind::kOptimizer : DifferenceKind::kCompiled);
+    if (words.empty() && !is_optimizer) words = WordsOf(DifferenceKind::kLayers);
     if (words.empty()) words = absl::StrCat(LayerLabel(place.first), row.IsOn(true) ? " is gone" : " is new");
     Add(CauseKind::kLayers, row.change_ns(), words, {});
   }

@@ -271,6 +271,7 @@ DoneWork MergeWork(const std::vector<DoneWork>& runs) {
     AddShare(run.ops, share, merged.ops);
     AddShare(run.types, share, merged.types);
     AddShare(run.other_steps, share, merged.other_steps);
+    merged.updates += run.updates * share;
     merged.optimizers.insert(run.optimizers.begin(), run.optimizers.end());
     merged.loaders.insert(run.loaders.begin(), run.loaders.end());
     merged.processes.insert(run.processes.begin(), run.processes.end());

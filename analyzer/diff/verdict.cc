@@ -326,8 +326,14 @@ std::string LongerText(const VerdictInput& input) {
                       " included (", times, "): ", own->Sentence(), ". Without them: ");
 }
 
-// Whether the steps of one side take much longer than the other's, although so may those of a busy machine.
+// Whether the steps of one side take much longer than the other's, although so may those of a busy machine; or need much more
+// processor time, where that is known, beside noise as large as what is compared.
 bool IsUndecided(const VerdictInput& input) {
+  const TimeChange& time = input.decision->time;
+  const TimeChange& needed = input.decision->cpu.base_ns > 0 ? input.decision->cpu : time;
+  const bool needs_more =
+      std::max(needed.base_ns, needed.new_ns) > kMuchLonger * std::min(needed.base_ns, needed.new_ns);
+  if (needs_more && time.noise_ns && *time.noise_ns >= std::min(time.base_ns, time.new_ns)) return true;
   const std::vector<int64_t> base = input.base_run->steps.Durations(), after = input.new_run->steps.Durations();
   if (base.empty() || after.empty() || input.decision->per != Per::kStep || input.decision->cpu.base_ns > 0)
     return false;

@@ -82,6 +82,7 @@ class Forms {
   std::map<LayerIndex, Form> cells;
   double math = 0;         // of `attention`: scaled_dot_product_attention itself
   double score_bytes = 0;  // that attention by parts stores, of all steps; as far as known
+  double heads = 0;        // of `attention`: those right behind another one, which count with their products
 
  private:
   enum class Stage : uint8_t { kNone, kProduct, kSoftmax };
@@ -139,9 +140,13 @@ class Forms {
     switch (part) {
       case Part::kProduct:
         if (stage_ == Stage::kSoftmax) {
-          attention.Add(between_ns_, scope);
+          attention.Add(between_ns_ + (is_next_head_ ? product_ns_ + ns : 0), scope);
           score_bytes += product_bytes_;
+          heads += is_next_head_ ? 1 : 0;
         }
+        is_next_head_ = stage_ == Stage::kProduct && is_behind_attention_;
+        is_behind_attention_ = stage_ == Stage::kSoftmax;
+        product_ns_ = ns;
         stage_ = Stage::kProduct;
         product_bytes_ = ResultBytes(scope);
         between_ns_ = 0;
@@ -167,6 +172,8 @@ class Forms {
   Stage stage_ = Stage::kNone;
   double between_ns_ = 0;
   double product_bytes_ = 0;  // of the last product's result
+  double product_ns_ = 0;
+  bool is_behind_attention_ = false, is_next_head_ = false;  // the last product
 };
 
 // A norm's kernels in forward passes of the steps.
@@ -312,19 +319,25 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
   std::vector<Finding> findings;
   const Forms forms(facts);
   const auto per_step = [&](const Form& form) { return form.ns / facts.count(); };
+  const bool are_heads = 2 * forms.heads > forms.attention.count;
   if (facts.IsAtLeast(per_step(forms.attention), kFormPercent)) {
     findings.push_back(OfForm(
         facts, per_step(forms.attention), forms.attention.last,
-        absl::StrFormat("Attention is computed by parts %.0f times a %s%s (a product, softmax, a product; what lies "
-                        "between these in the "
-                        "forward pass)",
-                        forms.attention.count / facts.count(), facts.StepNoun(),
-                        forms.score_bytes == 0
-                            ? ""
-                            : absl::StrCat(" and stores ",
-                                           HumanCell(static_cast<int64_t>(forms.score_bytes / facts.count()), "bytes"),
-                                           " of scores")),
-        2 * forms.math > forms.attention.count
+        absl::StrFormat(
+            "Attention is computed by parts %.0f times a %s%s%s (a product, softmax, a product; what lies "
+            "between these in the forward pass%s)",
+            forms.attention.count / facts.count(), facts.StepNoun(),
+            are_heads ? absl::StrFormat(", %.0f times right behind another head", forms.heads / facts.count()) : "",
+            forms.score_bytes == 0
+                ? ""
+                : absl::StrCat(" and stores ",
+                               HumanCell(static_cast<int64_t>(forms.score_bytes / facts.count()), "bytes"),
+                               " of scores"),
+            are_heads ? ", and these of all but the first head" : ""),
+        are_heads
+            ? "All heads in one product: q.view(batch, length, heads, -1).transpose(1, 2), k and v likewise, then "
+              "torch.nn.functional.scaled_dot_product_attention(q, k, v)."
+        : 2 * forms.math > forms.attention.count
             ? "scaled_dot_product_attention has no fused form for these: it needs query, key and value of four "
               "dimensions (batch, heads, length, size), of one floating type, no mask with a gradient and, on the CPU, "
               "no dropout; several heads in one call."

@@ -4,7 +4,8 @@
 // A pipeline's iterator is made once, after the pipeline's own operations: the time from the first of these to the end of
 // MakeIterator would not be spent with one pipeline, or none. What else such a call does before and after is not in it.
 //
-// The same of PyTorch's modules: operations that fill their parameters (torch/nn/init.py, reset_parameters, load_state_dict).
+// The same of PyTorch's modules: operations that fill their parameters (torch/nn/init.py, reset_parameters, load_state_dict), or
+// copy them (copy.deepcopy), with what Python does between those.
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
@@ -88,50 +89,74 @@ std::string CalledBy(const TraceModel& model, StackIndex stack, const PythonPlac
 
 bool MakesPipelinesAnew(const StepFacts& facts) { return AreMany(facts, PipelinesIn(facts)); }
 
-// In each step, modules.
+// In each step, modules or their parameters.
 std::vector<Finding> FindModulesMadeAnew(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   const ScopeColumns& scopes = model.scopes;
-  std::vector<bool> fills;  // by stack
+  enum class Makes : uint8_t { kNothing, kFills, kCopies };
+  std::vector<Makes> makes;  // by stack
   for (const PythonStack& stack : model.python_stacks) {
-    fills.push_back(absl::c_any_of(stack.frames, [&](const PythonFrame& frame) {
+    makes.push_back(Makes::kNothing);
+    for (const PythonFrame& frame : stack.frames) {
       const std::string& function = frame.function == kNone ? "" : model.names[frame.function];
-      return (frame.file != kNone && absl::EndsWith(model.names[frame.file], "/torch/nn/init.py")) ||
-             absl::EndsWith(function, "reset_parameters") || absl::EndsWith(function, "load_state_dict");
-    }));
+      const std::string& file = frame.file == kNone ? "" : model.names[frame.file];
+      if (absl::EndsWith(file, "/copy.py") && function == "deepcopy") makes.back() = Makes::kCopies;
+      if (absl::EndsWith(file, "/torch/nn/init.py") || absl::EndsWith(function, "reset_parameters") ||
+          absl::EndsWith(function, "load_state_dict"))
+        makes.back() = Makes::kFills;
+    }
   }
-  double ns = 0;
-  std::map<StackIndex, double> by_stack;
-  std::set<std::pair<ProcessIndex, size_t>> steps;
+  const auto makes_of = [&](ScopeIndex scope) {
+    return scopes.look[scope].stack == kNone ? Makes::kNothing : makes[scopes.look[scope].stack];
+  };
+  std::map<Makes, double> ns;
+  std::map<Makes, std::map<StackIndex, double>> by_stack;
+  std::map<Makes, std::set<std::pair<ProcessIndex, size_t>>> steps;
+  ScopeIndex last = kNone;  // by the same thread
   ForEachScopeThat(
-      scopes,
-      [&](const ScopeLook& look) {
-        return look.kind == ScopeKind::kFrameworkOp && look.stack != kNone && fills[look.stack];
-      },
+      scopes, [&](const ScopeLook& look) { return look.kind == ScopeKind::kFrameworkOp; },
       [&](ScopeIndex scope) {
         const ScopeIndex parent = scopes.parent[scope];
         if (parent != kNone && scopes.look[parent].kind == ScopeKind::kFrameworkOp) return;
+        const bool is_next = last != kNone && scopes.thread[last] == scopes.thread[scope];
+        const int64_t before_ns = is_next ? scopes.start_ns[scope] - scopes.EndOf(last) : 0;
+        const Makes kind = makes_of(scope);
+        const bool goes_on = is_next && kind == Makes::kCopies && makes_of(last) == kind;
+        last = scope;
+        if (kind == Makes::kNothing) return;
         const ProcessIndex process = model.threads[scopes.thread[scope]].process;
         const size_t step = facts.StepAt(process, scopes.start_ns[scope]);
         if (step == kNone) return;
-        ns += static_cast<double>(scopes.duration_ns[scope]) / facts.count();
-        by_stack[scopes.look[scope].stack] += static_cast<double>(scopes.duration_ns[scope]);
-        steps.insert({process, step});
+        const auto own_ns = static_cast<double>(scopes.duration_ns[scope] + (goes_on ? before_ns : 0));
+        ns[kind] += own_ns / facts.count();
+        by_stack[kind][scopes.look[scope].stack] += own_ns;
+        steps[kind].insert({process, step});
       });
-  if (static_cast<double>(steps.size()) < kEachStep * facts.count() || !facts.IsAtLeast(ns, 100 * kLeastPart))
-    return {};
-  const auto longest = absl::c_max_element(by_stack, [](const auto& a, const auto& b) { return a.second < b.second; });
-  Finding finding;
-  finding.line = LineLabel(model, ReadPythonPlaces(model)[longest->first]);
-  finding.gain_ns = ns;
-  finding.sentence = absl::StrFormat(
-      "Parameters are filled or loaded in each %s, as where a network is made: %s, besides what Python does for it.",
-      facts.StepNoun(), facts.PartOfStep(ns));
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence = "operations that torch/nn/init.py, reset_parameters or load_state_dict call";
-  finding.advice =
-      "Make the network once, before the loop, and use it again; weights that change can be copied into it.";
-  return {finding};
+  std::vector<Finding> findings;
+  for (const auto& [kind, sum_ns] : ns) {
+    if (static_cast<double>(steps[kind].size()) < kEachStep * facts.count() ||
+        !facts.IsAtLeast(sum_ns, 100 * kLeastPart))
+      continue;
+    const auto longest =
+        absl::c_max_element(by_stack[kind], [](const auto& a, const auto& b) { return a.second < b.second; });
+    const bool copies = kind == Makes::kCopies;
+    Finding& finding = findings.emplace_back();
+    finding.line = LineLabel(model, ReadPythonPlaces(model)[longest->first]);
+    finding.gain_ns = std::min(sum_ns, facts.step_ns());
+    finding.sentence = absl::StrCat(copies ? "copy.deepcopy copies tensors, as of a module or its state_dict, in each "
+                                           : "Parameters are filled or loaded, as where a network is made, in each ",
+                                    facts.StepNoun(), ": ", facts.PartOfStep(finding.gain_ns),
+                                    copies ? "." : ", besides what Python does for it.");
+    finding.Estimate(GainBasis::kUpperBound);
+    finding.evidence = copies ? "operations that copy.deepcopy calls, and the time between them"
+                              : "operations that torch/nn/init.py, reset_parameters or load_state_dict call";
+    finding.advice =
+        copies ? "Copy more rarely (once an epoch, or only what is better), or into tensors that are there: "
+                 "torch._foreach_copy_(kept, list(model.parameters()))."
+               : "Make the network once, before the loop, and use it again; weights that change can be copied "
+                 "into it.";
+  }
+  return findings;
 }
 
 std::vector<Finding> FindMadeAnew(const StepFacts& facts) {

@@ -33,8 +33,14 @@ double RunningNs(const StepFacts& facts) { return std::max(facts.step_ns() - fac
 // Programs of JAX that ran in the steps.
 struct Programs {
   double runs = 0, ops = 0;
-  std::string line;  // of the one with most runs
+  double slices = 0;  // of the operations: they take elements or rows of an array
+  std::string line;   // of the one with most runs
 };
+
+// "jit_dynamic_slice", "jit_squeeze": programs of JAX's own for x[i].
+bool TakesElements(absl::string_view program) {
+  return absl::StrContains(program, "slice") || program == "jit_squeeze" || program == "jit_gather";
+}
 
 Programs ProgramsOf(const StepFacts& facts) {
   const TraceModel& model = facts.model();
@@ -49,6 +55,7 @@ Programs ProgramsOf(const StepFacts& facts) {
     if (link.run == 0 || link.op >= model.compiled_ops.size()) continue;
     if (facts.StepAt(process, scopes.start_ns[scope]) == kNone) continue;
     ++programs.ops;
+    programs.slices += TakesElements(model.compiled_ops[link.op].program) ? 1 : 0;
     if (runs.insert({process, link.run}).second) ++lines[model.compiled_ops[link.op].line];
   }
   programs.runs = static_cast<double>(runs.size());
@@ -136,15 +143,17 @@ std::vector<Finding> InJax(const StepFacts& facts) {
   const double ns =
       facts.Sum([](const WorkItem& item) { return !item.IsCall() && item.scope == nullptr && !IsWaiting(item); });
   if (!facts.IsAtLeast(ns, kOpByOpPercent)) return {};
-  Finding finding =
-      OpByOp(ns,
-             absl::StrFormat(
-                 "JAX runs %.0f compiled programs of %.1f operations each in a %s, one for each call from Python: what "
-                 "lies between them takes %s.",
-                 programs.runs / facts.count(), programs.ops / programs.runs, facts.StepNoun(), facts.PartOfStep(ns)),
-             "Put @jax.jit on the function that computes a step (around value_and_grad and the update, too): it is "
-             "then traced "
-             "once, and runs as one program.");
+  Finding finding = OpByOp(
+      ns,
+      absl::StrFormat(
+          "JAX runs %.0f compiled programs of %.1f operations each in a %s, one for each call from Python: what "
+          "lies between them takes %s.",
+          programs.runs / facts.count(), programs.ops / programs.runs, facts.StepNoun(), facts.PartOfStep(ns)),
+      2 * programs.slices > programs.ops
+          ? "Most of them take single elements of an array (x[i], a loop over it): for Python np.asarray(x) once "
+            "(jax.device_get), then its elements; else compute on the whole array, in jax.jit."
+          : "Put @jax.jit on the function that computes a step (around value_and_grad and the update, too): it "
+            "is then traced once, and runs as one program.");
   finding.line = programs.line;
   finding.evidence = "table work: operations of programs like jit_mul; table accounting: unattributed";
   return {finding};

@@ -13,6 +13,7 @@
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/table_ops.h"
+#include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -223,17 +224,34 @@ std::vector<Finding> FindSpinningThreads(const StepFacts& facts) {
   return {finding};
 }
 
+// Of steps that other threads than the first run (a pool's): what these wait for their own program, by looks.
+double OwnWaitOfPoolNs(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  if (model.states.empty() || !facts.HasSteps()) return 0;
+  const std::vector<ThreadStates> threads = ReadThreadStates(model);
+  double ns = 0;
+  for (const StepTrack& track : facts.steps().tracks) {
+    const ThreadStates* const states = StatesOf(model, threads, track);
+    if (states == nullptr || states->tid == model.processes[track.process].pid) continue;
+    for (const Step& step : track.steps)
+      ns += static_cast<double>(states->In({step.start_ns, step.end_ns}).queued_ns) / facts.count();
+  }
+  return ns * facts.load().OwnPart();
+}
+
 std::vector<Finding> FindTooManyThreads(const StepFacts& facts) {
   const MachineLoad& load = facts.load();
   if (!load.is_known) return {};
-  const double ns = OwnWaitNs(facts) - SpunNs(facts);
+  const double own_ns = OwnWaitNs(facts), pool_ns = OwnWaitOfPoolNs(facts);
+  const double ns = std::max(own_ns, pool_ns) - SpunNs(facts);
   if (!facts.IsAtLeast(ns, kWaitPercent)) return {};
   Finding finding = Waiting(facts, ns);
   const std::vector<std::string> owners = OwnersOfPools(facts);
   finding.sentence = absl::StrCat(
-      "The main thread waits for a processor that threads of this program use: ", facts.PartOfStep(finding.gain_ns),
-      "; ", OwnWanted(facts), owners.empty() ? "" : absl::StrCat("; they run code of ", absl::StrJoin(owners, ", ")),
-      ".");
+      pool_ns > own_ns ? absl::StrCat("The threads that run the ", facts.StepNoun(), "s wait")
+                       : "The main thread waits",
+      " for a processor that threads of this program use: ", facts.PartOfStep(finding.gain_ns), "; ", OwnWanted(facts),
+      owners.empty() ? "" : absl::StrCat("; they run code of ", absl::StrJoin(owners, ", ")), ".");
   finding.advice = FewerThreads(facts, owners);
   // While one of these waits, another computes: nothing is lost of what they do together.
   if (load.own.processes > 1 && load.own.threads <= load.own.processes &&

@@ -11,6 +11,9 @@
 //
 // Adapters of low rank (LoRA) beside a weight are a product with another weight, their sum.
 //
+// Layers of a training that compute forward and never backward (a frozen encoder, a teacher) give the same results for the same
+// inputs: whether these come again is not recorded, so that is information.
+//
 // A language model that computes the logits of all positions for the next token reads those of one: its last product is followed
 // by `select`, and no operation from there to the next pass takes long enough to have read all of the result.
 #include <cmath>
@@ -26,6 +29,7 @@ namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kRepeatedPercent = 5;
+constexpr double kFrozenPercent = 30;
 constexpr double kLeastTimes = 1.5;  // in a step
 constexpr int64_t kLeastPasses = 8;
 constexpr int64_t kSmallGrowth = 2;  // a pass has at least twice the rows by which it grows
@@ -323,6 +327,34 @@ std::vector<Finding> FindAdapters(const StepFacts& facts) {
   return {finding};
 }
 
+std::vector<Finding> FindFrozenLayers(const StepFacts& facts) {
+  if (facts.steps().kind != StepKind::kTraining) return {};
+  std::set<const LayerGroup*> computing, trained;
+  for (const WorkItem& item : facts.items()) {
+    if (IsBackward(item.doing.direction)) trained.insert(item.group);
+    const bool computes = item.IsHostCompute() && item.doing.direction == LayerDirection::kForward;
+    if (computes && item.group->layers.size() == 1) computing.insert(item.group);
+  }
+  const auto is_in = [&](const WorkItem& item) {
+    return computing.contains(item.group) && !trained.contains(item.group);
+  };
+  const double ns = facts.Sum(is_in);
+  if (!facts.IsAtLeast(ns, kFrozenPercent) || trained.empty()) return {};
+  Finding finding;
+  finding.where = facts.LayersOf(is_in);
+  finding.line = facts.LineOfLongest(is_in);
+  finding.gain_ns = ns;
+  finding.sentence =
+      absl::StrFormat("Layers compute forward and never backward in a %s: %s.", facts.StepNoun(), facts.PartOfStep(ns));
+  finding.Estimate(GainBasis::kUpperBound);
+  finding.evidence = "table layers: no backward pass";
+  finding.advice =
+      "If the same inputs come again, as in each epoch, compute their results once and keep them (features of a frozen "
+      "encoder, a teacher's outputs).";
+  finding.is_information = true;
+  return {finding};
+}
+
 }  // namespace
 
 std::vector<Finding> FindRepeatedWork(const StepFacts& facts) {
@@ -331,6 +363,7 @@ std::vector<Finding> FindRepeatedWork(const StepFacts& facts) {
   for (Finding& finding : FindMadeFromNumbers(facts)) findings.push_back(std::move(finding));
   for (Finding& finding : FindPrefixes(facts)) findings.push_back(std::move(finding));
   for (Finding& finding : FindUnreadRows(facts)) findings.push_back(std::move(finding));
+  for (Finding& finding : FindFrozenLayers(facts)) findings.push_back(std::move(finding));
   for (Finding& finding : FindAdapters(facts)) findings.push_back(std::move(finding));
   return findings;
 }

@@ -3,7 +3,7 @@
 //
 // Only stretches that are long by themselves (gap_lines.h): many short ones are python-bound's. Stretches in one function of the program
 // are told together, by their longest one's lines. Where looks from outside found the thread blocked, that is said; where
-// samples met a function most, it is named.
+// samples met a function most, it is named; where most of it passes from the first tensor that is released to the last, that.
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -22,6 +22,7 @@ constexpr int64_t kLeastSamplesOfStretch = 8;
 constexpr double kEachStep = 0.5;  // processes that begin
 constexpr double kWaitForChildPercent = 5;
 constexpr int64_t kSmallBatch = 16;
+constexpr double kMostlyReleases = 0.5;  // of a stretch
 
 struct Stretches {
   const GapLines* longest = nullptr;
@@ -82,6 +83,7 @@ std::string StartedProcesses(const StepFacts& facts) {
 Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
   const GapLines& longest = *stretches.longest;
   const bool is_blocked = 2 * stretches.blocked_ns > stretches.ns;
+  const bool releases = !is_blocked && longest.released_part > kMostlyReleases;
   Finding finding;
   finding.where = longest.module;
   finding.line = HasSamples(longest) ? longest.sampled->line : longest.text;
@@ -91,6 +93,7 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
       !longest.blocked_ns && !HasSamples(longest) && !HasOneThread(facts.model(), facts.steps().tracks.front().process);
   finding.sentence = absl::StrCat(WhoRuns(longest), " ",
                                   is_blocked ? "is blocked"
+                                  : releases ? absl::StrFormat("releases tensors, %.0f at a time,", longest.released)
                                   : may_wait ? "runs Python or native code that calls no hooked library, or waits for "
                                                "another thread (states were not sampled),"
                                              : "runs Python or native code that calls no hooked library",
@@ -111,6 +114,10 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
         "them much work at a time; what takes less than starting one, compute in the program itself.";
   } else if (is_blocked) {
     finding.advice = "Wait for it in another thread, or ask for it before it is needed (files, network, locks, sleep).";
+  } else if (releases) {
+    finding.advice =
+        "What ends there held them (a list, a variable that is set anew or goes out of scope, a graph): keep fewer and "
+        "larger tensors, or write into the same ones again (out=, in-place operations).";
   } else if (MakesTensor(longest)) {
     finding.advice =
         "A tensor is made of Python's objects there, one by one: join arrays first (torch.from_numpy(np.stack(list))), "

@@ -4,6 +4,8 @@
 //                   differences of all pairs for distances
 //   joined anew     cat at one line makes a larger tensor each time within a step, which nothing between reads: all before is
 //                   copied again
+//   expanded        cat copies a tensor that was expanded right before, and a product goes through all of it: the expanded part has
+//                   the same result in all rows
 //   large windows   poolings whose results are as large as what the operation before made, far slower than others of the run
 //
 // Times are those of the layers, forward and backward.
@@ -37,7 +39,7 @@ class TensorForms {
 
   std::vector<Finding> Find() const {
     std::vector<Finding> findings;
-    for (const auto& found : {Broadcast(), JoinedAnew(), LargeWindows()}) {
+    for (const auto& found : {Broadcast(), JoinedAnew(), JoinedExpanded(), LargeWindows()}) {
       if (found) findings.push_back(*found);
     }
     return findings;
@@ -148,6 +150,35 @@ class TensorForms {
                     "them into one tensor that was made before it.");
     }
     return most;
+  }
+
+  // By the operation before, of the program itself, but for other views.
+  bool IsExpandedBefore(size_t i) const {
+    const ScopeIndex joined = made_[i].scope;
+    for (ScopeIndex scope = joined; scope-- > 0 && scopes_.thread[scope] == scopes_.thread[joined];) {
+      const ScopeIndex parent = scopes_.parent[scope];
+      const ScopeName& name = names_[scopes_.look[scope].name];
+      if (parent != kNone && scopes_.look[parent].kind == ScopeKind::kFrameworkOp) continue;
+      if (name.op.starts_with("expand") || !name.is_view) return name.op.starts_with("expand");
+    }
+    return false;
+  }
+
+  std::optional<Finding> JoinedExpanded() const {
+    std::set<size_t> tensors;
+    for (size_t i = 1; i < made_.size(); ++i) {
+      if (OpOf(i) != "cat" || !FollowsInStep(i, i + 1) || !IsExpandedBefore(i)) continue;
+      if (OpOf(i + 1) == "linear" || OpOf(i + 1) == "addmm" || OpOf(i + 1) == "matmul") tensors.insert({i, i + 1});
+    }
+    const double ns = NsOfAll(tensors);
+    if (!facts_.IsAtLeast(ns, kFormPercent)) return std::nullopt;
+    return OfForm(
+        facts_, ns, made_[*tensors.begin()].scope,
+        absl::StrFormat("aten::cat copies a tensor that was expanded (%s in all), and a product behind it goes "
+                        "through each copy of the same values, forward and backward",
+                        HumanCell(made_[*tensors.begin()].bytes, "bytes")),
+        "Multiply each part with its own part of the weight, before it is expanded, and add the results by "
+        "broadcasting: part(x) + code(z)[:, None] for linear(cat(x, z.expand(...))).");
   }
 
   std::optional<Finding> LargeWindows() const {

@@ -129,6 +129,7 @@ class Chains {
 constexpr double kOptimizerOpsPercent = 3;
 constexpr double kFusedPart = 0.33;           // upper bound of the time a fused step takes, relative to the default
 constexpr double kOptimizerOpsLeastOps = 20;  // per update
+constexpr double kSeveralUpdates = 1.5;       // of a step
 constexpr std::array<const char*, 4> kCanBeFused = {"Adam", "AdamW", "SGD", "Adagrad"};
 
 bool IsUpdate(const WorkItem& item) {
@@ -195,8 +196,11 @@ std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts) {
   if (ops < kOptimizerOpsLeastOps) return {};
   Finding finding;
   finding.where = absl::StrCat("optimizer (", optimizer, ")");
-  finding.sentence = absl::StrFormat("%s updates each tensor separately: about %.0f operations, %s.", optimizer, ops,
-                                     facts.PartOfStep(ns));
+  const double calls = facts.counted().updates;
+  finding.sentence = absl::StrFormat(
+      "%s updates each tensor separately%s: about %.0f operations, %s.", optimizer,
+      calls < kSeveralUpdates ? "" : absl::StrFormat(", in %.0f calls of step() a %s", calls, facts.StepNoun()), ops,
+      facts.PartOfStep(ns));
   finding.gain_ns = (1 - kFusedPart) * ns;
   finding.Estimate(GainBasis::kComputed);
   finding.evidence = "table layers: optimizer; a fused update took a third of the time or less in trials";
@@ -204,7 +208,9 @@ std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts) {
       facts, [&](ScopeIndex scope) { return attribution.of_scope[scope].direction == LayerDirection::kUpdate; });
   SubtractOwnCost((1 - kFusedPart) * own_ns, finding);
   if (!facts.IsAtLeast(finding.gain_ns, kOptimizerOpsPercent)) return {};
-  finding.advice = absl::StrCat("torch.optim.", optimizer, "(..., fused=True)");
+  finding.advice =
+      absl::StrCat("torch.optim.", optimizer, "(..., fused=True)",
+                   calls < kSeveralUpdates ? "" : "; one for all parameters, and one step() for each batch");
   return {finding};
 }
 

@@ -65,7 +65,9 @@ class Counter {
     }
     std::vector<int64_t> counts(model_.names.size());
     const RecurringKeys<ScopeLook>& looks = model_.scopes.look.values();
+    const auto is_update = [&](const ScopeLook& look) { return model_.roles[look.name] == ScopeRole::kOptimizerStep; };
     const auto is_counted = [&](const ScopeLook& look) {
+      if (is_update(look)) return true;
       return !IsOptimizer(model_.roles[look.name]) && loaders[look.name].empty() && FactsOf(look.kind).is_compared;
     };
     for (uint32_t look = 0; look < looks.size(); ++look) {
@@ -78,6 +80,10 @@ class Counter {
     ForEachScopeThat(model_.scopes, is_counted, [&](ScopeIndex scope) {
       if (!IsIn(model_.scopes, scope)) return;
       const ScopeLook& look = model_.scopes.look[scope];
+      if (is_update(look)) {
+        work_.updates += Share();
+        return;
+      }
       ++counts[look.name];
       if (look.kind == ScopeKind::kGraphNode) work_.graph_ops += Share();
     });

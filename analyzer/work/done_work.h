@@ -22,6 +22,7 @@ struct DoneWork {
   std::map<StepKind, double> other_steps;
   int64_t micro_steps = 0;  // of most steps
   std::set<std::string> optimizers;
+  double updates = 0;                // calls of an optimizer's step()
   std::set<std::string> loaders;     // "in the program itself", "in worker processes"
   std::set<ProcessIndex> processes;  // that made calls
 

@@ -26,7 +26,8 @@ struct Running {
 };
 
 constexpr int64_t kStretchNs = 100'000;
-constexpr int64_t kUndisturbedNs = 1'000'000;  // others' time slices are longer
+constexpr int64_t kStretchBetweenCallsNs = 20'000;  // without a framework, whose operations lie closer together
+constexpr int64_t kUndisturbedNs = 1'000'000;       // others' time slices are longer
 
 // Gaps between the same two operations.
 struct Walked {
@@ -41,6 +42,8 @@ struct Gaps {
   int64_t walked_ns = 0;  // of input, without regard to what other threads do
   int64_t short_ns = 0;
   int64_t count = 0;
+  // Of long ones, as long as memory was recorded: they, what lies between tensors that are released in them, and these.
+  int64_t followed_ns = 0, released_ns = 0, followed = 0, released = 0;
   std::map<std::string, double> modules;
   std::map<std::string, int64_t> packages;  // nanoseconds
   std::map<Function, Running> running;
@@ -60,10 +63,15 @@ class LinesInSteps {
         model_(facts.model()),
         where_(where),
         count_(where == Where::kLonger ? static_cast<double>(facts.steps().interrupted) : facts.count()),
+        stretch_ns_(facts.frameworks().empty() ? kStretchBetweenCallsNs : kStretchNs),
         has_steps_(facts.model().processes.size()),
         places_(ReadPythonPlaces(facts.model())),
         sources_(facts.options().analysis->Derived<SourceLines>(facts.model())) {
     for (const StepTrack& track : facts.options().analysis->steps()) has_steps_[track.process] = true;
+    for (const MemoryEvent& event : model_.memory) {
+      if (event.bytes == 0 && event.device == 0) releases_[event.thread].push_back(event.time_ns);
+    }
+    for (auto& [thread, times] : releases_) absl::c_sort(times);
     const FoldedTime& time = FoldedTime::Of(model_, *facts.options().analysis);
     for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
       time.ForEach(process, [&](const TimePiece& piece) { AddTime(process, piece); });
@@ -253,6 +261,7 @@ class LinesInSteps {
       gaps->walked_ns += ns;
       gaps->short_ns += ns < kUndisturbedNs ? ns : 0;
       ++gaps->count;
+      if (ns >= stretch_ns_) AddReleases(thread, now_ns, activity.next_time_ns(), *gaps);
       gaps->packages[PackageOfGap(stacks)] += ns;
       for (size_t depth = 0; depth < RunningIn(stacks).size(); ++depth) {
         Running& running = gaps->running[RunningIn(stacks)[depth]];
@@ -263,8 +272,20 @@ class LinesInSteps {
       Walked& between = gaps->between[{NeighbourOf(activity.last()), NeighbourOf(activity.next())}];
       between.ns += ns;
       ++between.count;
-      between.long_count += ns >= kStretchNs ? 1 : 0;
+      between.long_count += ns >= stretch_ns_ ? 1 : 0;
     }
+  }
+
+  // Of n tensors, n times their mean distance: each one's own time lies behind it.
+  void AddReleases(ThreadIndex thread, int64_t start_ns, int64_t end_ns, Gaps& gaps) const {
+    const auto found = releases_.find(thread);
+    if (found == releases_.end() || end_ns > found->second.back()) return;
+    const auto first = absl::c_lower_bound(found->second, start_ns), end = absl::c_lower_bound(found->second, end_ns);
+    const int64_t count = end - first;
+    ++gaps.followed;
+    gaps.followed_ns += end_ns - start_ns;
+    gaps.released += count;
+    if (count > 1) gaps.released_ns += std::min(count * (*(end - 1) - *first) / (count - 1), end_ns - *first);
   }
 
   void AddLooks() {
@@ -371,6 +392,10 @@ class LinesInSteps {
       if (gaps.walked_ns > 0)
         lines.short_ns = lines.ns * static_cast<double>(gaps.short_ns) / static_cast<double>(gaps.walked_ns);
       AddStretches(gaps, lines);
+      if (gaps.followed > 0) {
+        lines.released_part = static_cast<double>(gaps.released_ns) / static_cast<double>(gaps.followed_ns);
+        lines.released = static_cast<double>(gaps.released) / static_cast<double>(gaps.followed);
+      }
       if (!gaps.packages.empty() && 2 * Most(gaps.packages)->second > gaps.walked_ns) {
         lines.package = Most(gaps.packages)->first;
       }
@@ -394,11 +419,13 @@ class LinesInSteps {
   const StepFacts& facts_;
   const TraceModel& model_;
   const Where where_;
-  const double count_;           // steps
+  const double count_;  // steps
+  const int64_t stretch_ns_;
   std::vector<bool> has_steps_;  // by process
   const std::vector<PythonPlace> places_;
   const SourceLines& sources_;
-  std::map<std::string, bool> in_loop_;  // by label
+  std::map<std::string, bool> in_loop_;                   // by label
+  std::map<ThreadIndex, std::vector<int64_t>> releases_;  // of tensors of the host, in order of time
   ByText gaps_, input_;
   int64_t input_walked_ns_ = 0;                             // with what no line is known of
   absl::flat_hash_map<Stacks, Gaps*> gaps_of_, inputs_of_;  // in these

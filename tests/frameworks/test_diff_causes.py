@@ -33,6 +33,8 @@ CHANGES = {
     "copies": r"CloneBackward0 0 -> \d+ a step",
     "unfrozen": r"(stem|body) backward.*: only NEW computes it|convolution 6 -> 8 a step",
     "gelu": r"aten::gelu",
+    "compiled": r"torch.compile none -> used",
+    "updates": r"calls of an optimizer's step\(\) in a step 1 -> 3|more calls: aten::",
     "evaluation": r"convolution 0 -> 1 a step|gemm 39 -> 52 a step",
 }
 

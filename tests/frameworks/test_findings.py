@@ -363,6 +363,22 @@ class Findings(FindingsCase):
         self.assert_line(finding, "torch.tensor(arrays)")
         self.assertIn("np.stack", finding["advice"])
 
+    def test_tensors_that_are_released(self):
+        finding = self.found("slow-lines", "released-tensors", least_percent=10)
+        self.assertIn("releases tensors, 6000 at a time", finding["finding"])
+
+    def test_weights_that_are_copied_in_each_step(self):
+        finding = self.found("made-anew", "copied-states", least_percent=5)
+        self.assert_line(finding, "copy.deepcopy(model.state_dict())")
+
+    def test_attention_head_by_head(self):
+        finding = self.found("faster-form", "head-by-head", least_percent=10)
+        self.assertIn("All heads in one product", finding["advice"])
+
+    def test_a_code_that_is_joined_to_each_row(self):
+        finding = self.found("faster-form", "expanded-codes", least_percent=10)
+        self.assertIn("aten::cat copies a tensor that was expanded", finding["finding"])
+
     def test_what_has_a_cheaper_form(self):
         finding = self.found("heavy-operations", least_percent=20)
         self.assert_line(finding, "scores.sort")

@@ -103,6 +103,32 @@ TEST(DiffRunsTest, ARequestThatHoldsSeveralIsComparedByParts) {
   EXPECT_THAT(Sentence(Diff(whole, part)), Not(HasSubstr("as much as"))) << "it does less in all";
 }
 
+// Products of other sizes, as where a batch is divided that is not known: by operations.
+TEST(DiffRunsTest, ARequestThatComputesAsMuchAsSeveralIsComparedByParts) {
+  RunSpec whole = Spec(1, 1), part = Spec(1, 2);
+  whole.kind = part.kind = StepKind::kInference;
+  whole.batch = part.batch = 0;
+  whole.layers = {{.name = "conv", .channels = 80}};
+  part.layers = {{.name = "conv", .channels = 16}};
+  whole.steps = 30;
+  part.steps = 150;
+  EXPECT_THAT(Sentence(Diff(whole, part)), HasSubstr("; one of BASE does as much as 5 of NEW's)"));
+  part.layers[0].channels = 40;
+  EXPECT_THAT(Sentence(Diff(whole, part)), Not(HasSubstr("as much as")));
+}
+
+// Where most of the time is in steps that are left out, these come first.
+TEST(DiffRunsTest, StepsThatAreLeftOutAreToldWhereTheyAreMostOfTheTime) {
+  RunSpec spec = Spec(3, 1);
+  const TrainingRun base(spec);
+  for (const auto& [every, is_told] : {std::pair(12, false), {4, true}}) {
+    spec.interrupted_every = every;
+    const std::string sentence = Sentence(Diff(base, TrainingRun(spec)));
+    const auto begin = HasSubstr("by all steps, much longer ones included, whatever made these longer, ");
+    EXPECT_EQ(testing::Value(sentence, begin), is_told) << sentence;
+  }
+}
+
 // A machine may have become busier, which nobody saw.
 TEST(DiffRunsTest, MuchLongerTimesThatAreNotDecidedAreNoEqualOnes) {
   RunSpec base = Spec(3, 1), longer = Spec(3, 2);
@@ -111,6 +137,10 @@ TEST(DiffRunsTest, MuchLongerTimesThatAreNotDecidedAreNoEqualOnes) {
   EXPECT_THAT(Sentence(Diff(base, longer)), StartsWith("undecided: "));
   longer.pace = 1.1;
   EXPECT_THAT(Sentence(Diff(base, longer)), StartsWith("no difference beyond noise: "));
+  // Processor time is known, and the noise is larger than what is compared.
+  base.threads = longer.threads = 2;
+  longer.pace = 1.45;
+  EXPECT_THAT(Sentence(Diff(base, longer)), StartsWith("undecided: "));
 }
 
 // No comparison of steps shows what a program does after them.

@@ -100,6 +100,14 @@ const PlantedChange kChanges[] = {
      "NEW differs: validation passes a step 0 -> 1. No difference in time beyond noise: ", "", Gate::kPasses},
     {"Optimizer", [](RunSpec& spec) { spec.optimizer = "Adam"; },
      "NEW differs: optimizer SGD -> Adam. No difference in time beyond noise: ", "", Gate::kPasses},
+    {"Updates", [](RunSpec& spec) { spec.updates = 5; }, "NEW is 0.6 % slower per training step (",
+     ". NEW differs: calls of an optimizer's step() in a step 1 -> 5", Gate::kPasses},
+    {"Compiled",
+     [](RunSpec& spec) {
+       spec.is_compiled = true;
+       spec.layers.push_back({.name = "compiled region 0/0", .channels = 99});
+     },
+     "NEW is 34 % slower per training step (", ": torch.compile none -> used, +", Gate::kFails},
     {"LossWithAProduct", [](RunSpec& spec) { spec.products = 2; },
      "NEW differs: gemm 0 -> 2 a step. No difference in time beyond noise: ", "", Gate::kPasses},
     {"InstructionSet",
@@ -118,6 +126,13 @@ const PlantedChange kChanges[] = {
      "NEW is 100 % slower per training step (901 us -> 1.80 ms, noise ", "CPU time 901 us -> 90", Gate::kFails},
     {"Python", [](RunSpec& spec) { spec.python_ns = 900000; },
      "NEW is 100 % slower per training step (901 us -> 1.80 ms, noise ", "CPU time 901 us -> 1.80 ms", Gate::kFails},
+    {"PythonAtALine",
+     [](RunSpec& spec) {
+       spec.python_ns = 900000;
+       spec.line = 7;
+     },
+     "NEW is 100 % slower per training step (",
+     "): more time between calls (Python or native code), above all at train.py:7", Gate::kFails},
     {"Accumulation", [](RunSpec& spec) { spec.micro_steps = 2; }, "NEW is 100 % slower per training step (",
      ": more calls: forward and backward passes before an update 1 -> 2 in features.", Gate::kFails},
     {"Reorders", [](RunSpec& spec) { spec.layers[0].reorders = 100; }, "NEW is 11 % slower per training step (",

@@ -21,6 +21,7 @@ constexpr int64_t kSmallOpNs = 3000;
 class Writer {
  public:
   explicit Writer(const RunSpec& spec) : spec_(spec), random_(spec.seed) {
+    if (spec.line > 0) stack_ = builder_.AddStack({{"/home/u/train.py", "<module>", spec.line}});
     for (const LayerSpec& layer : spec.layers) {
       Layer made;
       made.name = layer.name;
@@ -47,7 +48,9 @@ class Writer {
         for (int product = 0; product < spec_.products; ++product) Product();
         Passes(LayerDirection::kBackwardData);
       }
-      if (!spec_.optimizer.empty()) Range("Optimizer.step#" + spec_.optimizer + ".step");
+      for (int i = 0; !spec_.optimizer.empty() && i < spec_.updates; ++i)
+        Range("Optimizer.step#" + spec_.optimizer + ".step");
+      if (spec_.is_compiled) Range("Torch-Compiled Region: 0/0");
       if (is_interrupted) now_ns_ += 9 * (now_ns_ - made.start_ns);
       const int64_t busy_ns = now_ns_ - made.start_ns + Jittered(spec_.python_ns);
       now_ns_ = made.start_ns + busy_ns + Jittered(spec_.sleep_ns) + Jittered(spec_.waiting_ns);
@@ -105,8 +108,8 @@ class Writer {
     for (LayerIndex layer = 0; layer < spec_.layers.size(); ++layer) Pass(layer, direction);
   }
 
-  void Range(const std::string& name) {
-    builder_.Scope(name, ScopeKind::kUserRange, now_ns_, 1000);
+  void Range(const std::string& name, ScopeKind kind = ScopeKind::kUserRange) {
+    builder_.Scope(name, kind, now_ns_, 1000, 0, -1, stack_);
     attribution_.of_scope.push_back({});
     now_ns_ += 1000;
   }
@@ -118,6 +121,7 @@ class Writer {
   }
 
   void Validate() {
+    if (spec_.makes_data) Range("aten::randn", ScopeKind::kFrameworkOp);
     Step made;
     made.start_ns = now_ns_;
     made.kind = StepKind::kValidation;
@@ -154,7 +158,7 @@ class Writer {
     const auto call_ns = static_cast<int64_t>(spec_.library_pace * static_cast<double>(duration_ns) / 2);
     const int reorders = is_forward ? layer.reorders : 0;
     builder_.Scope(is_forward ? "aten::conv2d" : "ConvolutionBackward0", ScopeKind::kFrameworkOp, now_ns_,
-                   call_ns + duration_ns / 2 + reorders * kReorderNs);
+                   call_ns + duration_ns / 2 + reorders * kReorderNs, 0, -1, stack_);
     attribution_.of_scope.push_back({index, direction});
     for (int i = 0; i < reorders; ++i) {
       Call(Reorder(layer), kReorderNs, {index, direction});
@@ -166,7 +170,7 @@ class Writer {
     }
     now_ns_ += duration_ns / 2;
     for (int i = 0; is_forward && i < layer.small_ops; ++i) {
-      builder_.Scope("aten::conv2d", ScopeKind::kFrameworkOp, now_ns_, kSmallOpNs);
+      builder_.Scope("aten::conv2d", ScopeKind::kFrameworkOp, now_ns_, kSmallOpNs, 0, -1, stack_);
       attribution_.of_scope.push_back({index, direction});
       now_ns_ += kSmallOpNs;
     }
@@ -181,8 +185,8 @@ class Writer {
   std::string Convolution(const LayerSpec& layer, bool is_forward) const {
     return absl::StrCat("onednn_verbose,v1,primitive,exec,cpu,convolution,", layer.implementation, ",",
                         is_forward ? "forward_training" : "backward_data", ",", Tensor("src"), " wei:", spec_.dtype,
-                        "::blocked:abcd::f0 ", Tensor("dst"), ",,alg:convolution_direct,mb", spec_.batch, "_ic3oc",
-                        layer.channels, "_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1,0.1");
+                        "::blocked:abcd::f0 ", Tensor("dst"), ",,alg:convolution_direct,mb", std::max(spec_.batch, 1),
+                        "_ic3oc", layer.channels, "_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1,0.1");
   }
   std::string Tensor(const std::string& role) const {
     return absl::StrCat(role, ":", spec_.dtype, "::blocked:", spec_.format, "::f0");
@@ -197,6 +201,7 @@ class Writer {
   const RunSpec& spec_;
   std::mt19937 random_;
   ModelBuilder builder_;
+  StackIndex stack_ = kNone;  // of all scopes
   Attribution attribution_;
   StepTrack track_;
   std::vector<LoadSample> loads_;

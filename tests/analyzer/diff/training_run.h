@@ -43,17 +43,21 @@ struct RunSpec {
   std::string dtype = "f32";
   std::string format = "abcd";  // of activations
   std::string optimizer;        // "SGD": its update ends each step; empty: none
+  int updates = 1;              // so many times
+  bool is_compiled = false;     // each step runs a region of torch.compile
   std::string loader;           // "_SingleProcessDataLoaderIter"
   int products = 0;             // matrix products per step besides the layers
   int micro_steps = 1;
   int validations = 0;  // validation steps after each step …
   int batch_of_validation = 0;
-  int64_t python_ns = 0;   // at the end of each step, outside all scopes; running …
-  int64_t sleep_ns = 0;    // … and not
-  int64_t waiting_ns = 0;  // per step, for a processor that another program uses …
-  int wanting = 0;         // … or so many threads of its own, which want one all the time; 0: nobody looked at them
-  int threads = 0;         // of the process; 0: no load was sampled
-  bool of_thread = false;  // the steps are known to be those of the first thread
+  bool makes_data = false;  // an operation before each of them
+  uint32_t line = 0;        // of the program, that all of it runs at; 0: not known
+  int64_t python_ns = 0;    // at the end of each step, outside all scopes; running …
+  int64_t sleep_ns = 0;     // … and not
+  int64_t waiting_ns = 0;   // per step, for a processor that another program uses …
+  int wanting = 0;          // … or so many threads of its own, which want one all the time; 0: nobody looked at them
+  int threads = 0;          // of the process; 0: no load was sampled
+  bool of_thread = false;   // the steps are known to be those of the first thread
   std::map<std::string, std::string> settings;
   std::string library_build = "A";
   std::string network;  // of its steps

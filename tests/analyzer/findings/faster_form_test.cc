@@ -33,6 +33,32 @@ TEST(FasterForm, IsInUse) {
   }
 }
 
+// Attention of so many heads one by one, with or without another operation between two of them.
+CpuProgram::Found Heads(int heads, bool between) {
+  CpuProgram program;
+  program.UseTorch();
+  for (int head = 0; head < heads; ++head) {
+    const int64_t at_ns = 1000 + head * 100'000;
+    program.Scope("aten::matmul", at_ns, 20'000);
+    program.Scope("aten::softmax", at_ns + 20'000, 20'000);
+    program.Scope("aten::matmul", at_ns + 40'000, 20'000);
+    if (between) program.Scope("aten::linear", at_ns + 60'000, 1000);
+  }
+  program.Scope("aten::linear", 900'000, 1000);
+  return program.Find("faster-form");
+}
+
+TEST(FasterForm, ComputesAllHeadsAtOnce) {
+  const auto found = Heads(8, /*between=*/false);
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_EQ(found.Gain(0), 8 * 20'000 + 7 * 40'000);
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("8 times a training step, 7 times right behind another head"));
+  EXPECT_THAT(found.Of(0, "advice"), HasSubstr("All heads in one product"));
+  const auto layers = Heads(8, /*between=*/true);
+  ASSERT_THAT(layers.rows, SizeIs(1));
+  EXPECT_EQ(layers.Gain(0), 8 * 20'000);
+}
+
 // Steps of four backward passes, with so many reductions of gradients, which take 400 us of 1 ms in all.
 std::vector<Finding> Reduced(int reductions) {
   constexpr int kSteps = 10;
@@ -189,6 +215,26 @@ TEST(OpByOp, IsSwitchedOn) {
     EXPECT_THAT(found.Of(0, "advice"), is_function ? HasSubstr("take out tf.config.run_functions_eagerly(True)")
                                                    : HasSubstr("Put @tf.function"));
   }
+}
+
+// So many runs of a compiled program of JAX with one operation of 2 us each, so long after each other.
+CpuProgram JaxProgram(int runs, int64_t apart_ns, const std::string& name) {
+  CpuProgram program;
+  program.builder().model().compiled_ops.push_back({.program = name, .primitive = "mul", .line = "loop.py:9"});
+  for (int run = 0; run < runs; ++run)
+    program.builder().Scope("mul", ScopeKind::kXlaOp, run * apart_ns, 2000, 0, CompiledLink{0, run + 1}.Encoded());
+  return program;
+}
+
+TEST(OpByOp, IsProgramsOfJaxThatPythonCalls) {
+  const auto found = JaxProgram(100, 100'000, "jit_mul").Find("op-by-op");
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_EQ(found.Of(0, "line"), "loop.py:9");
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("JAX runs 10 compiled programs of 1.0 operations each in a training"));
+  EXPECT_THAT(found.Of(0, "advice"), HasSubstr("Put @jax.jit on the function"));
+  EXPECT_THAT(JaxProgram(100, 100'000, "jit_dynamic_slice").Find("op-by-op").Of(0, "advice"),
+              HasSubstr("np.asarray(x)"));
+  EXPECT_THAT(JaxProgram(60, 160'000, "jit_mul").Find("op-by-op").rows, IsEmpty());
 }
 
 }  // namespace faster_form_test

@@ -161,5 +161,29 @@ TEST(MadeAnew, IsANetworkInEachRequest) {
   EXPECT_THAT(Filling("/v/site-packages/torch/nn/functional.py", "dropout").rows, IsEmpty());
 }
 
+// In each step so many tensors of a module are copied in 50 us each, 10 us apart.
+TEST(MadeAnew, IsACopyInEachStep) {
+  for (const char* function : {"deepcopy", "copy"}) {
+    CpuProgram program;
+    program.UseTorch();
+    const StackIndex stack =
+        program.builder().AddStack({{"/v/site-packages/torch/_tensor.py", "Tensor.__deepcopy__", 9},
+                                    {"/usr/lib/python3.11/copy.py", function, 8},
+                                    {"/home/u/train.py", "keep", 5}});
+    for (int64_t at_ns = 0; at_ns < CpuProgram::kSteps * CpuProgram::kStepNs; at_ns += CpuProgram::kStepNs) {
+      program.builder().Scope("aten::linear", ScopeKind::kFrameworkOp, at_ns + 500'000, 100'000);
+      for (int i = 0; i < 4; ++i)
+        program.builder().Scope("aten::clone", ScopeKind::kFrameworkOp, at_ns + 1000 + i * 60'000, 50'000, 0, -1,
+                                stack);
+    }
+    const auto found = program.Find("made-anew");
+    ASSERT_THAT(found.rows, SizeIs(absl::string_view(function) == "deepcopy" ? 1 : 0));
+    if (found.rows.empty()) continue;
+    EXPECT_NEAR(static_cast<double>(found.Gain(0)), 4 * 50'000 + 3 * 10'000, 10);
+    EXPECT_EQ(found.Of(0, "line"), "train.py:5");
+    EXPECT_THAT(found.Of(0, "finding"), HasSubstr("copy.deepcopy copies tensors"));
+  }
+}
+
 }  // namespace heavy_operations_test
 }  // namespace dlhook::analyzer

@@ -120,8 +120,9 @@ TEST(LongerSteps, AreNotThoseThatWaitForWorkersThatDeliverTogether) {
 }
 
 // After each training step, which takes 900 us, so many validation steps of 300 us.
-std::vector<Finding> OfValidation(int validations, int batch = 0) {
+std::vector<Finding> OfValidation(int validations, int batch = 0, bool makes_data = false) {
   RunSpec spec;
+  spec.makes_data = makes_data;
   spec.batch_of_validation = batch;
   spec.layers = Layers(3);
   spec.steps = 20;
@@ -141,6 +142,7 @@ TEST(LongerSteps, ArePassesOfTheSameBatchBehindEachStep) {
   EXPECT_THAT(found[0].sentence, HasSubstr("Behind 20 of 20 training steps the model runs once without"));
   EXPECT_NEAR(found[0].gain_ns, 0.3e6, 0.02e6);
   EXPECT_THAT(OfValidation(1, 1), IsEmpty());
+  EXPECT_THAT(OfValidation(1, 8, /*makes_data=*/true), IsEmpty());
   EXPECT_THAT(OfValidation(2, 8), IsEmpty());
 }
 

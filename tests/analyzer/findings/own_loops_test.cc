@@ -29,6 +29,15 @@ TEST(OwnLoops, AreALossInTraining) {
   EXPECT_THAT(found.Of(0, "finding"), HasSubstr("PyTorch computes aten::mm in its own loops"));
 }
 
+// Names of functions that samples met are no operations.
+TEST(OwnLoops, AreALossBesideSymbolsOfSamples) {
+  CpuProgram program = Program("aten::mm", 400'000);
+  program.builder().AddName("mkl_sparse_d_mv");
+  EXPECT_THAT(program.Find("own-loops").rows, SizeIs(1));
+  program.Scope("aten::_sparse_mm", 500'000, 1000);
+  EXPECT_THAT(program.Find("own-loops").rows, IsEmpty());
+}
+
 TEST(OwnLoops, OfProductsAreInformationInInference) {
   const auto product = Program("aten::addmm", 400'000, StepKind::kInference).Find("own-loops");
   ASSERT_THAT(product.rows, SizeIs(1));

@@ -29,6 +29,7 @@ struct Machine {
   double throttled = 0;  // part of the time
   // Of each of its threads, part of the time in which it runs and waits for a processor; none: nobody looked at them.
   std::vector<std::pair<double, double>> threads = {};
+  bool is_pool = false;  // the first of these is known to make the recorded calls
 };
 
 RunSpec Spec(int64_t waiting_ns) {
@@ -65,6 +66,7 @@ std::vector<RuleFinding> Find(const RunSpec& spec, const Machine& machine) {
     sample.throttled_ns = static_cast<int64_t>(machine.throttled * static_cast<double>(sample.time_ns));
   }
   LookAt(machine.threads, run.model());
+  if (machine.is_pool) run.model().states.front().thread = 0;
   if (machine.worker_cpu > 0) {
     const std::vector<LoadSample> of_program = loads;
     for (LoadSample sample : of_program) {
@@ -157,6 +159,20 @@ TEST(ProcessorsTest, ItsOwnThreadsAreTooMany) {
   ASSERT_THAT(RulesOf(found), testing::ElementsAre("too-many-threads"));
   EXPECT_NEAR(found.front().finding.gain_ns, kLongNs, kLongNs / 20.0);
   EXPECT_THAT(found.front().finding.advice, HasSubstr("OMP_NUM_THREADS=2"));
+}
+
+// The steps are those of the first thread that was looked at, which is not the process's first one.
+TEST(ProcessorsTest, ThreadsOfAPoolWaitForEachOther) {
+  Machine machine = {.cpu = 1.9, .runnable = 12, .threads = {12, {1.0 / 12, 11.0 / 12}}};
+  RunSpec spec = Spec(0);
+  EXPECT_THAT(RulesOf(Find(spec, machine)), testing::IsEmpty()) << "the first thread runs them, and does not wait";
+  spec.of_thread = true;
+  machine.is_pool = true;
+  const std::vector<RuleFinding> found = Find(spec, machine);
+  ASSERT_THAT(RulesOf(found), testing::ElementsAre("too-many-threads"));
+  EXPECT_NEAR(found.front().finding.gain_ns, 4 * kLongNs * 11.0 / 12, kLongNs / 10.0);
+  EXPECT_THAT(found.front().finding.sentence,
+              HasSubstr("The threads that run the training steps wait for a processor"));
 }
 
 TEST(ProcessorsTest, AdvisesNoNumberOfThreadsThatIsSet) {

@@ -90,5 +90,31 @@ TEST(RepeatedWork, IsAnAdapterBesideItsWeightInInference) {
   EXPECT_THAT(Adapting(StepKind::kInference, "head").rows, IsEmpty());
 }
 
+// A layer that a step computes forward for so long, and another that is trained.
+CpuProgram::Found Frozen(int64_t ns, bool is_trained) {
+  CpuProgram program;
+  program.UseTorch();
+  const OpIndex forward = program.builder().AddOp(GemmDefinition(256, 16, 256, "TN")),
+                trained = program.builder().AddOp(GemmDefinition(256, 16, 8, "TN"));
+  for (int64_t step_ns = 0; step_ns < CpuProgram::kSteps * CpuProgram::kStepNs; step_ns += CpuProgram::kStepNs) {
+    program.builder().Call(forward, step_ns + 1000, ns);
+    program.builder().Call(trained, step_ns + 600'000, 100'000);
+  }
+  program.LayerOf(forward, {.name = "encoder", .module = "encoder"});
+  program.LayerOf(trained, {.name = is_trained ? "encoder" : "head", .module = is_trained ? "encoder" : "head"},
+                  LayerDirection::kBackwardWeights);
+  return program.Find("repeated-work");
+}
+
+TEST(RepeatedWork, MayBeThatOfAFrozenEncoder) {
+  const auto found = Frozen(400'000, /*is_trained=*/false);
+  ASSERT_EQ(found.rows.size(), 1u);
+  EXPECT_EQ(found.Gain(0), 400'000);
+  EXPECT_EQ(found.Of(0, "where"), "encoder");
+  EXPECT_EQ(found.Of(0, "kind"), "information");
+  EXPECT_THAT(Frozen(200'000, /*is_trained=*/false).rows, IsEmpty());
+  EXPECT_THAT(Frozen(400'000, /*is_trained=*/true).rows, IsEmpty());
+}
+
 }  // namespace repeated_work_test
 }  // namespace dlhook::analyzer

@@ -50,6 +50,43 @@ TEST(SlowLines, AreNotWhereTheThreadWasInterruptedOnce) {
 
 TEST(SlowLines, AreNotPythonBoundsToo) { EXPECT_THAT(Program().Find("python-bound").rows, IsEmpty()); }
 
+// Behind the last operation of each step, so many tensors are released, `apart_ns` from each other.
+CpuProgram::Found Releasing(int tensors, int64_t apart_ns) {
+  CpuProgram program = Program();
+  for (int step = 0; step < CpuProgram::kSteps; ++step) {
+    for (int i = 0; i < tensors; ++i) {
+      MemoryEvent event;
+      event.time_ns = step * CpuProgram::kStepNs + 400'000 + i * apart_ns;
+      program.builder().model().memory.push_back(event);
+    }
+  }
+  return program.Find("slow-lines");
+}
+
+TEST(SlowLines, ReleaseTensors) {
+  const auto found = Releasing(50, 10'000);
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("(train.py:7) releases tensors, 50 at a time, for "));
+  EXPECT_THAT(found.Of(0, "advice"), HasSubstr("What ends there held them"));
+  for (const auto& few : {Releasing(20, 10'000), Releasing(1, 10'000)})
+    EXPECT_THAT(few.Of(0, "finding"), HasSubstr("runs Python or native code"));
+}
+
+// Calls of a library 50 us apart, with nothing around them but Python: with a framework they are many short gaps.
+TEST(SlowLines, AreShorterWithoutAFramework) {
+  for (const bool uses_torch : {false, true}) {
+    CpuProgram program(StepKind::kInference);
+    if (uses_torch) program.UseTorch();
+    const OpIndex op = program.builder().AddOp(GemmDefinition(1, 64, 64, "NN"));
+    const StackIndex stack = program.builder().AddStack({{"/home/u/serve.py", "<module>", 7}});
+    for (int64_t at_ns = 0; at_ns < CpuProgram::kSteps * CpuProgram::kStepNs; at_ns += 60'000) {
+      program.builder().Call(op, at_ns, 10'000);
+      program.builder().StackOfLastCall(stack);
+    }
+    EXPECT_THAT(program.Find("slow-lines").rows, SizeIs(uses_torch ? 0 : 1));
+  }
+}
+
 TEST(SlowLines, StartProcessesInEachStep) {
   for (const int processes : {0, 2}) {
     CpuProgram program = Program();

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/findings/findings_table.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/steps/compared_steps.h"
 #include "tests/analyzer/builders/gpu_definitions.h"
@@ -158,6 +159,22 @@ TEST(Float64, IsNotInferredFromLess) {
   // Integers of twice as many bytes are no floats: the functions lie beyond them.
   EXPECT_THAT(Find("float64", {exp, {"aten::linear", 10, whole / 2}, mul, {"aten::to", 50, whole / 2}}, product),
               IsEmpty());
+}
+
+TEST(TensorForms, JoinAnExpandedTensor) {
+  const auto of = [](const char* before, const char* behind) {
+    return Find("faster-form", {{.op = "aten::randn", .bytes = kMiB},
+                                {.op = before, .us = 2, .bytes = 0},
+                                {.op = "aten::cat", .us = 50, .bytes = 8 * kMiB},
+                                {.op = behind, .us = 150, .bytes = kMiB}});
+  };
+  const std::vector<Finding> found = of("aten::expand", "aten::linear");
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].gain_ns, 200'000);
+  EXPECT_EQ(found[0].line, "train.py:7");
+  EXPECT_THAT(found[0].sentence, HasSubstr("aten::cat copies a tensor that was expanded (8.00 MiB in all)"));
+  EXPECT_THAT(of("aten::transpose", "aten::linear"), IsEmpty());
+  EXPECT_THAT(of("aten::expand", "aten::relu"), IsEmpty());
 }
 
 }  // namespace tensor_forms_test

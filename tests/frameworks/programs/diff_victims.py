@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 change, steps = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 40
 CHANGES = ("wider", "deeper", "extra_layer", "contiguous", "float64", "split_batch", "one_thread", "no_foreach", "no_mkldnn", "item",
-           "slow_input", "copies", "unfrozen", "gelu", "evaluation", "python")
+           "slow_input", "copies", "unfrozen", "gelu", "evaluation", "compiled", "updates", "python")
 assert change in ("base", "two_threads", *CHANGES), change
 BATCH = 8
 torch.set_num_threads(2 if change == "two_threads" else 1)
@@ -69,18 +69,20 @@ if change == "float64":
 teacher = Net().to(memory_format=memory_format).eval()
 optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.01, momentum=0.9,
                             foreach=change != "no_foreach")
+run = torch.compile(model, backend="eager") if change == "compiled" else model
 for x, y in DataLoader(Images(), batch_size=BATCH):
     x = x.to(memory_format=memory_format)
     if change == "float64":
         x = x.double()
     optimizer.zero_grad()
     for part, labels in zip(x.chunk(2), y.chunk(2)) if change == "split_batch" else [(x, y)]:
-        output = model(part)
+        output = run(part)
         if change == "evaluation":
             with torch.no_grad():
                 teacher(part)
         nn.functional.cross_entropy(output, labels).backward()
-    optimizer.step()
+    for _ in range(3 if change == "updates" else 1):
+        optimizer.step()
     if change == "item":
         total = sum(value.item() for value in output.detach().flatten() for _ in range(5))
     if change == "python":

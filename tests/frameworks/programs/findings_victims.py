@@ -8,6 +8,7 @@ first thread, which tests/bench/findings.py compares.
 """
 
 import contextlib
+import copy
 import ctypes
 import os
 import queue
@@ -740,6 +741,53 @@ def slow_lines(side):
         cross_entropy(model, x, torch.zeros(len(x), dtype=torch.long)).backward()
         optimizer.step()
         yield
+
+
+def released_tensors(side):
+    """Thousands of small tensors that die together, or one large one."""
+    model = nn.Linear(64, 64)
+    for _ in training(model, torch.optim.SGD(model.parameters(), lr=0.01), cross_entropy,
+                      repeated(torch.ones(32, 64), torch.zeros(32, dtype=torch.long))):
+        records = [torch.empty(16) for _ in range(6000)] if side == "victim" else [torch.empty(6000, 16)]
+        records.clear()
+        yield
+
+
+def copied_states(side):
+    """The weights are copied in each step, or in each twentieth."""
+    model = nn.Sequential(*(nn.Linear(256, 256) for _ in range(8)))
+    for step, _ in enumerate(training(model, torch.optim.SGD(model.parameters(), lr=0.01), cross_entropy,
+                                      repeated(torch.ones(16, 256), torch.zeros(16, dtype=torch.long)))):
+        if side == "victim" or step % 20 == 0:
+            copy.deepcopy(model.state_dict())
+        yield
+
+
+def head_by_head(side):
+    """Attention of one head after the other, or of all."""
+    project = nn.Linear(256, 768)
+
+    def loss_of(model, x):
+        q, k, v = (part.view(8, 32, 32, 8).transpose(1, 2) for part in model(x).chunk(3, -1))
+        if side == "advised":
+            return nn.functional.scaled_dot_product_attention(q, k, v).square().mean()
+        heads = [torch.softmax(q[:, h] @ k[:, h].transpose(1, 2), -1) @ v[:, h] for h in range(32)]
+        return torch.cat(heads, -1).square().mean()
+
+    return training(project, torch.optim.SGD(project.parameters(), lr=0.01), loss_of, repeated(torch.randn(8, 32, 256)))
+
+
+def expanded_codes(side):
+    """A code that all points have in common is joined to each, or added."""
+    point, code = nn.Linear(387 if side == "victim" else 3, 128), nn.Linear(384, 128)
+
+    def loss_of(model, x, z):
+        if side == "victim":
+            return model(torch.cat([x, z[:, None].expand(-1, 1024, -1)], -1)).square().mean()
+        return (model(x) + code(z)[:, None]).square().mean()
+
+    batches = repeated(torch.randn(8, 1024, 3), torch.randn(8, 384))
+    return training(point, torch.optim.SGD(point.parameters(), lr=0.01), loss_of, batches)
 
 
 def rows_one_by_one(side):
