@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/gpu/gpu_division.h"
+#include "analyzer/model/op_kind.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/table/typed_columns.h"
 #include "preload/format/taps.h"
