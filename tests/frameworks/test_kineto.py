@@ -65,6 +65,29 @@ class Recorded(frameworks.Case):
         self.assertEqual(again.code, 0)
         self.assertIn(b"holds a run already, so this one goes to", again.err)
 
+    def shares_of_layers(self, run):
+        """Of the time of the last five steps: those in which torch.profiler recorded."""
+        database = run + ".db"
+        result = e2e.run([e2e.DLHOOK, "export", run, "--format", "sqlite", "--out", database])
+        self.assertEqual(result.code, 0, result.err.decode())
+        shares = collections.Counter()
+        with sqlite3.connect(database) as tables:
+            steps = [row[0] for row in tables.execute("SELECT step_id FROM raw_steps ORDER BY start_ns")][-5:]
+            query = "SELECT step_id, name, share_ns FROM raw_time LEFT JOIN raw_layers USING (layer_id)"
+            for step, layer, ns in tables.execute(query):
+                if step in steps:
+                    shares[layer] += ns
+        return {layer: ns / sum(shares.values()) for layer, ns in shares.items()}
+
+    def test_as_dlhook_recorded_it(self):
+        """The same training by both at once. Each is in what the other measures, some us of a step."""
+        path = os.path.join(self.folder, "trace.json")
+        own = self.shares_of_layers(self.recorded("launcher", program("profiled_training", path), OMP_NUM_THREADS=1).path)
+        imported = self.shares_of_layers(path)
+        names = ["stem", "norm", "fc", "block.up", "block.act", "block.down", "head"]
+        for name, layer in [*zip(names, LAYERS, strict=True), ("optimizer (SGD)",) * 2, ("CrossEntropyLoss",) * 2, (None, None)]:
+            self.assertAlmostEqual(own[name], imported[layer], delta=0.02, msg=layer)
+
     def test_bad_files(self):
         path = os.path.join(self.folder, "none.json")
         with open(path, "w", encoding="utf-8") as file:

@@ -70,12 +70,11 @@ void ThreadPackets::Write(const ThreadKey& key, const std::vector<HostEvent>& ev
 
 void ThreadPackets::Begin(const std::vector<HostEvent>& events, size_t i) {
   const HostEvent& event = events[i];
-  Open open{&event, open_.empty() ? event.end_ns : std::min(event.end_ns, open_.back().end_ns)};
   if (event.category == Category::kPython) {
-    frames_.Open(kept_.names[event.name]);
-    open_.push_back(open);
+    frames_.Open(kept_.names[event.name], event.end_ns);
     return;
   }
+  Open open{&event, open_.empty() ? event.end_ns : std::min(event.end_ns, open_.back().end_ns)};
   BeginWeights(event.start_ns);
   open.stack = frames_.Stack();
   open.first_sequence = sequence_ + 1;
@@ -163,16 +162,14 @@ void ThreadPackets::BeginWeights(int64_t ns) {
   }
 }
 
+// Frames and scopes end independently: a range that a "with" opens begins in its __enter__, and outlives it.
 void ThreadPackets::CloseUntil(int64_t ns) {
+  frames_.CloseUntil(ns);
   while (!open_.empty() && open_.back().end_ns <= ns) {
     const Open open = open_.back();
     open_.pop_back();
-    if (open.event->category == Category::kPython) {
-      frames_.Close();
-    } else {
-      if (open.sequence != 0) AddCall(open);
-      if (!open.is_call) AddScope(open);
-    }
+    if (open.sequence != 0) AddCall(open);
+    if (!open.is_call) AddScope(open);
   }
 }
 

@@ -109,6 +109,21 @@ TEST_F(Kineto, ModulesAndPlaces) {
   EXPECT_EQ(model.processes[0].pid, 7u);
 }
 
+TEST_F(Kineto, RangesOutliveTheFrameThatOpensThem) {
+  const TraceModel model =
+      Model({Event("python_function", "train.py(3): step", 10, 90),
+             Event("python_function", "torch/autograd/profiler.py(9): __enter__", 11, 4),
+             Event("user_annotation", "Optimizer.step#SGD.step", 12, 80),
+             Event("python_function", "torch/optim/sgd.py(9): step", 20, 50), Event("cpu_op", "aten::add_", 30, 5)});
+  ASSERT_EQ(model.scopes.size(), 2u);
+  EXPECT_EQ(model.scopes.duration_ns[0], 80'000);
+  EXPECT_EQ(model.scopes.parent[1], 0u);
+  std::vector<std::string> files;  // innermost first
+  for (const PythonFrame& frame : model.python_stacks[model.scopes.look[1].stack].frames)
+    files.push_back(model.names[frame.file]);
+  EXPECT_THAT(files, ElementsAre("site-packages/torch/optim/sgd.py", "train.py"));
+}
+
 TEST_F(Kineto, Memory) {
   const auto event = [](double us, const std::string& args, int thread = 7) {
     return absl::StrCat(R"({"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 7, "tid": )", thread,
