@@ -206,6 +206,30 @@ TEST_F(Kineto, KernelsTellGradientsOfAConvolutionApart) {
   EXPECT_EQ(FindOp(Model(events), "aten::convolution_backward"), nullptr);  // names tell nothing
 }
 
+TEST_F(Kineto, CausalAttentionCountsHalf) {
+  const auto of = [&](const std::string& name, const std::string& values, const std::string& key_length = "32") {
+    const std::string arguments = absl::StrReplaceAll(
+        R"("Input Dims": [[2, 4, 32, 16], [2, 4, KEYS, 16], [2, 4, KEYS, 16]], "Concrete Inputs": [VALUES])",
+        {{"KEYS", key_length}, {"VALUES", values}});
+    const TraceModel model = Model({Event("cpu_op", name, 10, 5, arguments)});
+    const Op* const op = FindOp(model, name);
+    EXPECT_NE(op, nullptr) << name;
+    return op == nullptr ? std::pair(std::string(), int64_t{0}) : std::pair(op->problem, op->flops.value_or(0));
+  };
+  constexpr int64_t kWhole = 2 * 2 * 2 * 4 * 32 * 32 * 16;
+  constexpr char kSdpa[] = "aten::scaled_dot_product_attention";
+  EXPECT_EQ(of(kSdpa, R"("", "", "", "", "0.", "False", "", "False")"), std::pair(std::string("2x4x32x16"), kWhole));
+  EXPECT_EQ(of(kSdpa, R"("", "", "", "", "0.", "True", "", "False")"),
+            std::pair(std::string("2x4x32x16 causal"), kWhole / 2));
+  EXPECT_EQ(of(kSdpa, R"("", "", "", "", "0.", "True", "", "False")", "64").second, 2 * kWhole);
+  EXPECT_EQ(of("aten::_scaled_dot_product_efficient_attention", R"("", "", "", "", "True", "0.", "False", "")").second,
+            kWhole);
+  EXPECT_EQ(of("aten::_scaled_dot_product_cudnn_attention", R"("", "", "", "", "False", "0.", "True", "False")").second,
+            kWhole / 2);
+  EXPECT_EQ(of("aten::_flash_attention_forward", R"("", "", "", "", "", "4", "4", "0.", "True", "False")").second,
+            kWhole / 32 * 4 / 2);  // lengths come before heads
+}
+
 TEST_F(Kineto, TextThatIsNotUtf8) {
   const TraceModel model =
       Model({Event("user_annotation", "caf\xc3\xa9", 10, 5), Event("user_annotation", "caf\xe9", 20, 5)});
