@@ -40,4 +40,9 @@ absl::string_view OpKindName(OpKind kind);
 inline bool IsKind(const Op& op, OpKind kind) { return op.kind == OpKindName(kind); }
 bool IsKind(const Op& op, std::initializer_list<OpKind> kinds);  // any of them
 
+// Inside calls of CUDA's, as an imported trace tells: the family of the recorder's own work, and the name of what waits until
+// the GPU has done earlier work.
+inline constexpr char kProfilerFamily[] = "profiler";
+inline constexpr char kQueueIsFull[] = "Command Buffer Full";
+
 }  // namespace dlhook::analyzer::model

@@ -192,6 +192,20 @@ class Planted(frameworks.Case):
         self.assertIn("GPU memory is allocated and freed 1.0 times a request, and the GPU computes nothing meanwhile", text)
         self.assertIn("No torch.cuda.empty_cache() in the loop.", text)
 
+    def test_the_profiler_itself(self):
+        """What it took inside a launch is neither Python's, nor the launch's, nor an idle GPU's."""
+        for request in range(6):
+            at = request * 1000
+            self.product(at + 100, at + 110, 40)
+            self.product(at + 200, at + 620, 40, "Linear_1")
+            for event in self.events[-4:-1]:  # the module, the operator and its launch
+                event["dur"] += 400
+            self.event("overhead", "Activity Buffer Request", at + 205, 400)
+            self.events[-1].update(pid=-1, tid=0)
+            self.wait(at + 630, 30)
+        self.assertRegex(self.report(), r"the profiler itself 400 us \d\d %")
+        self.assertRegex(self.report("--table", "gpu_idle", "--format", "csv"), r"\bprofiler,,400000,")
+
     def test_communication_is_of_no_layer(self):
         for step in range(6):
             at = step * 1000

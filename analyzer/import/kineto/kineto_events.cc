@@ -1,8 +1,11 @@
 #include "analyzer/import/kineto/kineto_events.h"
 
+#include <set>
+
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "analyzer/import/kineto/operator_definitions.h"
 #include "analyzer/import/kineto/python_frames.h"
 #include "analyzer/model/limits.h"
@@ -27,6 +30,11 @@ void EventKeeper::Take(const Event& event) {
   if (event.category == Category::kOther || !event.is_complete) return TakeName(event);
   if (!event.has_time || event.duration_ns < 0 || event.duration_ns > kMostRunNs) {
     ++kept_.without_time;
+  } else if (event.category == Category::kSync) {
+    TakeSync(event);
+  } else if (event.category == Category::kOverhead) {
+    overheads_.push_back(
+        {event.start_ns, event.start_ns + event.duration_ns, -1, NameOf(event.name), 0, event.category});
   } else if (IsOnHost(event.category)) {
     TakeHost(event);
   } else {
@@ -36,6 +44,7 @@ void EventKeeper::Take(const Event& event) {
 
 KeptEvents EventKeeper::Finish() {
   JoinPythonOfNoThread();
+  PlaceOverheads();
   LinkReplays();
   absl::c_stable_sort(kept_.gpu, [](auto& a, auto& b) { return a.correlation < b.correlation; });
   return std::move(kept_);
@@ -118,6 +127,34 @@ void EventKeeper::TakeGpu(const Event& event) {
   kept.stream = static_cast<uint32_t>(event.stream);
   kept.device = Clamped<uint32_t>(event.device);
   kept.category = event.category;
+}
+
+// What the call with this correlation id waits for; or what it makes a stream wait for.
+void EventKeeper::TakeSync(const Event& event) {
+  if (event.stream < 0 || event.stream == UINT32_MAX) return;  // for all streams, as its name says
+  std::string& text = kept_.waits[event.correlation];
+  text = absl::StrCat("stream ", event.stream);
+  if (event.event_stream >= 0 && event.event_stream != event.stream)
+    absl::StrAppend(&text, ", for an event of stream ", event.event_stream);
+}
+
+// CUPTI does not tell the thread: it is the one that was in a call of CUDA's then, if only one was. While a thread waits for the GPU,
+// a buffer may be emptied on another thread.
+void EventKeeper::PlaceOverheads() {
+  absl::c_sort(overheads_, [](auto& a, auto& b) { return a.start_ns < b.start_ns; });
+  std::vector<std::set<ThreadKey>> owners(overheads_.size());
+  for (const auto& [key, events] : kept_.threads) {
+    for (const HostEvent& call : events) {
+      if (call.category != Category::kRuntime || absl::StrContains(kept_.names[call.name], "Synchronize")) continue;
+      const auto is_before = [](const HostEvent& overhead, int64_t ns) { return overhead.start_ns < ns; };
+      for (auto inner = absl::c_lower_bound(overheads_, call.start_ns, is_before);
+           inner != overheads_.end() && inner->start_ns < call.end_ns; ++inner)
+        owners[static_cast<size_t>(inner - overheads_.begin())].insert(key);
+    }
+  }
+  for (size_t i = 0; i < overheads_.size(); ++i) {
+    if (owners[i].size() == 1) kept_.threads[*owners[i].begin()].push_back(overheads_[i]);
+  }
 }
 
 uint32_t EventKeeper::KernelOf(const Event& event, uint32_t name) {

@@ -62,7 +62,8 @@ struct KeptEvents {
   std::vector<std::string> names;
   std::vector<trace::OpDefinition> definitions{1};
   std::vector<trace::InternedGpuKernel> kernels;
-  std::map<uint64_t, std::string> group_ranks;  // by communicator
+  std::map<uint64_t, std::string> group_ranks;      // by communicator
+  absl::flat_hash_map<int64_t, std::string> waits;  // by correlation: "stream 7"
   std::map<int64_t, std::string> process_names;
   std::map<ThreadKey, std::string> thread_names;
   int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;  // in this order: there are events
@@ -81,6 +82,8 @@ class EventKeeper {
   void TakeHost(const Event& event);
   void TakeMemory(const Event& event);
   void TakeGpu(const Event& event);
+  void TakeSync(const Event& event);
+  void PlaceOverheads();
   void NoteTime(const Event& event);
   uint32_t NameOf(const std::string& name);
   uint32_t DefinitionOf(const Event& event);
@@ -93,6 +96,7 @@ class EventKeeper {
   absl::flat_hash_map<std::string, uint32_t> name_ids_, definition_ids_, kernel_ids_;
   std::map<std::string, uint64_t> groups_;
   std::map<int64_t, uint64_t> events_of_process_;
+  std::vector<HostEvent> overheads_;
 };
 
 }  // namespace dlhook::analyzer::kineto

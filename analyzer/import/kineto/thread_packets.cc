@@ -6,6 +6,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "analyzer/import/kineto/operator_definitions.h"
+#include "analyzer/model/op_kind.h"
 #include "analyzer/model/scope_role.h"
 #include "preload/format/hook_table.h"
 
@@ -24,6 +25,14 @@ std::string FamilyOf(const std::string& function) {
   if (absl::StrContains(name, "Memcpy") || absl::StrContains(name, "Memset")) return "cuda_copy";
   if (absl::StrContains(name, "Synchronize")) return "cuda_sync";
   return "cuda_noise";
+}
+
+// Of the names that CUPTI has for what takes time in a call, those of the driver's own work.
+std::string FamilyOfOverhead(const std::string& name) {
+  if (name == kQueueIsFull) return "cuda_sync";
+  const bool is_of_driver =
+      name == "Driver Compiler" || name == "Runtime Triggered Module Loading" || name == "Lazy Function Loading";
+  return is_of_driver ? "cuda_noise" : kProfilerFamily;
 }
 
 }  // namespace
@@ -79,7 +88,7 @@ void ThreadPackets::Begin(const std::vector<HostEvent>& events, size_t i) {
   open.stack = frames_.Stack();
   open.first_sequence = sequence_ + 1;
   open.call_start_ns = event.start_ns;
-  if (event.category == Category::kRuntime) {
+  if (event.category == Category::kRuntime || event.category == Category::kOverhead) {
     BeginCall(&open);
   } else {
     open.kind = KindOf(event);
@@ -219,8 +228,11 @@ trace::OpDefinition ThreadPackets::CallDefinition(const Open& open) const {
   trace::OpDefinition definition;
   const std::string& function = kept_.names[open.event->name];
   definition.set_function(function);
-  definition.set_family(FamilyOf(function));
+  const bool is_overhead = open.event->category == Category::kOverhead;
+  definition.set_family(is_overhead ? FamilyOfOverhead(function) : FamilyOf(function));
   definition.set_time_source(trace::CLOCK_TICKS);
+  if (const auto wait = kept_.waits.find(open.event->number); wait != kept_.waits.end())
+    definition.set_detail(wait->second);
   if (absl::EndsWith(function, "Malloc") || absl::EndsWith(function, "Free")) {  // of CUDA and HIP
     definition.mutable_allocation()->set_kind(trace::Allocation::DEVICE);
     definition.mutable_allocation()->set_is_free(absl::EndsWith(function, "Free"));

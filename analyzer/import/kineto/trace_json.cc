@@ -139,6 +139,8 @@ Category CategoryOf(string_view name) {
       {"gpu_memcpy", Category::kCopy},
       {"gpu_memset", Category::kSet},
       {"cpu_instant_event", Category::kInstant},
+      {"cuda_sync", Category::kSync},
+      {"overhead", Category::kOverhead},
       {"Operator", Category::kOperator},
       {"Runtime", Category::kRuntime},  // PyTorch before 1.10
       {"Kernel", Category::kKernel},
@@ -166,6 +168,7 @@ const Known* FindKnown(string_view name) {
       {"device", {.number = &Event::device}},
       {"context", {.number = &Event::context}},
       {"stream", {.number = &Event::stream}},
+      {"wait_on_stream", {.number = &Event::event_stream}},
       {"bytes", {.number = &Event::bytes}},
       {"registers per thread", {.number = &Event::registers}},
       {"shared memory", {.number = &Event::shared_bytes}},

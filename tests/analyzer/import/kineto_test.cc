@@ -230,6 +230,43 @@ TEST_F(Kineto, CausalAttentionCountsHalf) {
             kWhole / 32 * 4 / 2);  // lengths come before heads
 }
 
+TEST_F(Kineto, WaitsTellTheirStream) {
+  const auto call = [](const std::string& name, int us, int correlation) {
+    return Event("cuda_runtime", name, us, 5, absl::StrCat("\"correlation\": ", correlation));
+  };
+  const TraceModel model = Model(
+      {call("cudaStreamSynchronize", 10, 1), call("cudaStreamWaitEvent", 20, 2), call("cudaDeviceSynchronize", 30, 3),
+       Event("cuda_sync", "Stream Sync", 11, 3, R"("stream": 7, "correlation": 1)"),
+       Event("cuda_sync", "Stream Wait Event", 21, 3, R"("wait_on_stream": 7, "stream": 20, "correlation": 2)"),
+       Event("cuda_sync", "Context Sync", 31, 3, R"("stream": 4294967295, "correlation": 3)")});
+  EXPECT_EQ(FindOp(model, "cudaStreamSynchronize")->problem, "cudaStreamSynchronize stream 7");
+  EXPECT_EQ(FindOp(model, "cudaStreamWaitEvent")->problem, "cudaStreamWaitEvent stream 20, for an event of stream 7");
+  EXPECT_EQ(FindOp(model, "cudaDeviceSynchronize")->problem, "cudaDeviceSynchronize");
+}
+
+TEST_F(Kineto, OverheadIsInsideTheCallThatItHeldUp) {
+  const auto overhead = [](const std::string& name, int us) {
+    return absl::StrReplaceAll(Event("overhead", name, us, 10),
+                               {{"\"pid\": 7, \"tid\": 7", "\"pid\": -1, \"tid\": 0"}});
+  };
+  const auto call = [](const std::string& name, int us, int thread) {
+    return Event("cuda_runtime", name, us, 20, "", thread);
+  };
+  const TraceModel model =
+      Model({call("cudaLaunchKernel", 10, 7), overhead("Activity Buffer Request", 15), call("cudaLaunchKernel", 50, 7),
+             overhead("Lazy Function Loading", 55), call("cudaDeviceSynchronize", 90, 7), overhead("Buffer Flush", 95),
+             call("cudaLaunchKernel", 130, 7), call("cudaLaunchKernel", 130, 8), overhead("Resource", 135)});
+  std::vector<std::string> told;
+  for (CallIndex i = 0; i < model.calls.size(); ++i) {
+    const Op& op = model.ops[model.calls.op[i]];
+    if (model.calls.parent[i] == kNone) continue;
+    told.push_back(
+        absl::StrCat(op.family, ": ", op.function, " in ", model.ops[model.calls.op[model.calls.parent[i]]].function));
+  }
+  EXPECT_THAT(told, ElementsAre("profiler: Activity Buffer Request in cudaLaunchKernel",
+                                "cuda_noise: Lazy Function Loading in cudaLaunchKernel"));
+}
+
 TEST_F(Kineto, TextThatIsNotUtf8) {
   const TraceModel model =
       Model({Event("user_annotation", "caf\xc3\xa9", 10, 5), Event("user_annotation", "caf\xe9", 20, 5)});
