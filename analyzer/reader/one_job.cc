@@ -3,6 +3,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "analyzer/import/kineto/kineto_import.h"
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/reader/process_facts.h"
@@ -121,6 +122,20 @@ absl::Status CheckRanks(const TraceModel& model) {
                                                    "; expected one trace of each rank"));
   }
   return absl::OkStatus();
+}
+
+std::string RecordedApart(const TraceModel& model) {
+  const ProcessInfo *first = nullptr, *last = nullptr;  // that ended first, that began last
+  for (const ProcessInfo& process : model.processes) {
+    if (!IsKinetoTrace(process.path)) continue;
+    if (first == nullptr || process.end_ns < first->end_ns) first = &process;
+    if (last == nullptr || process.start_ns > last->start_ns) last = &process;
+  }
+  if (first == nullptr || last->start_ns <= first->end_ns) return "";
+  return absl::StrFormat(
+      "%s begins %.3g s after the end of %s: these are traces of different times, perhaps of different jobs, or "
+      "the clocks of their machines are apart",
+      last->file, static_cast<double>(last->start_ns - first->end_ns) / 1e9, first->file);
 }
 
 absl::Status CheckSameTime(const TraceModel& model) {

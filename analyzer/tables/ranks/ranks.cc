@@ -282,6 +282,11 @@ class RankTable {
           absl::StrCat("The ranks ran on ", hosts.size(),
                        " machines: arrivals are only as exact as their clocks (CLOCK_REALTIME) agree."));
     }
+    if (shown.size() > 1 && hosts.contains("")) {
+      table->notes.emplace_back(
+          "Not all machines of the ranks are known: arrivals are only as exact as their clocks (CLOCK_REALTIME) "
+          "agree.");
+    }
     for (const auto& [sentence, count] : oddities_) {
       table->notes.push_back(absl::StrCat("Not matched: ", sentence, " (", count, ")."));
     }
