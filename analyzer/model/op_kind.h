@@ -10,6 +10,7 @@ namespace dlhook::analyzer::inline model {
 
 enum class OpKind : uint8_t {
   kAllocation,
+  kAttention,
   kBatchNormalization,
   kCall,  // nothing but the function is known
   kCollective,

@@ -133,19 +133,23 @@ class Planted(frameworks.Case):
     def wait(self, start, duration):
         self.event("cuda_runtime", "cudaDeviceSynchronize", start, duration)
 
-    def report(self, *arguments):
-        path = os.path.join(self.folder, "trace.json")
+    def write(self, name, base_ns=0, **facts):
+        path = os.path.join(self.folder, name)
         with open(path, "w", encoding="utf-8") as file:
             json.dump(
                 {
                     "schemaVersion": 1,
-                    "deviceProperties": [{"id": 0, "name": "NVIDIA A100"}],
+                    "deviceProperties": [{"id": 0, "name": "NVIDIA A100", "computeMajor": 8, "computeMinor": 0, "numSms": 108}],
                     "traceEvents": self.events,
-                    "baseTimeNanoseconds": 0,
+                    "baseTimeNanoseconds": base_ns,
+                    **facts,
                 },
                 file,
             )
-        result = e2e.run([e2e.DLHOOK, "report", path, *arguments])
+        return path
+
+    def report(self, *arguments, traces=()):
+        result = e2e.run([e2e.DLHOOK, "report", *(traces or [self.write("trace.json")]), *arguments])
         self.assertEqual(result.code, 0, result.err.decode())
         return " ".join(result.out.decode().split())
 
@@ -341,11 +345,66 @@ class Planted(frameworks.Case):
                 "record_param_comms",
                 at + 100,
                 20,
-                **{"Collective name": collective, "In msg nelems": 1000, "Out msg nelems": 1000, "dtype": "Float", "Group size": 8},
+                **{"Collective name": collective, "In msg nelems": 1000, "Out msg nelems": 1000, "dtype": "Float"},
+                **{"Group size": 2, "Process Group Ranks": "[0, 1]"},
             )
             self.launch(at + 105, "ncclDevKernel_SendRecv(x)", at + 330, 500)
             self.wait(at + 300, 540)
         return self.report()
+
+    def test_clocks_of_ranks(self):
+        self.exposed("allreduce", "stage")
+
+        def ranks(*starts_ns, world_size=2):
+            return [
+                self.write(f"rank{rank}.json", 1_700_000_000_000_000_000 + ns, distributedInfo={"rank": rank, "world_size": world_size})
+                for rank, ns in enumerate(starts_ns)
+            ]
+
+        text = self.report("--table", "ranks", traces=ranks(0, 100_000))
+        self.assertIn("at 6 collective operations: median 100 us", text)
+        self.assertIn("only as exact as their clocks", text)
+        for apart_ns in (700_000, 5_000_000):  # longer than a kernel; than all of the recording
+            text = self.report("--table", "ranks", traces=ranks(0, apart_ns))
+            self.assertIn("the clocks are apart, or the recordings begin with other operations", text)
+            self.assertNotIn("median", text)
+        text = self.report(traces=ranks(0, 3_600_000_000_000))
+        self.assertIn("begins 3.6e+03 s after the end of rank0.json: these are traces of different times", text)
+        self.assertIn("2 processes (2 of 8 ranks)", self.report(traces=ranks(0, 0, world_size=8)))
+        self.assertIn("1 process (rank 0 of 8)", self.report(traces=ranks(0, world_size=8)))
+
+    def test_kernels_of_unknown_collectives(self):
+        for step in range(6):
+            at = step * 1000
+            self.product(at + 100, at + 110, 300)
+            self.launch(at + 135, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(int)", at + 410, 400)
+            self.wait(at + 160, 660)
+        self.assertIn("kernels of communication ran for 2.40 ms", self.report("--table", "collectives"))
+
+    def test_what_was_not_recorded(self):
+        self.event("cpu_op", "aten::mm", 10, 5)
+        self.event("cuda_runtime", "cudaLaunchKernel", 12, 2, correlation=1)
+        self.assertIn("None: torch.profiler recorded no shapes (record_shapes)", self.report("--table", "gemm"))
+        self.assertIn("None: torch.profiler recorded no memory (profile_memory)", self.report("--table", "memory"))
+        self.assertIn("none of the work that they asked the GPU for", self.report())
+
+    def test_tokens_a_second(self):
+        """A prompt of 128 tokens, and 15 more one by one."""
+        at = 0
+        for _ in range(8):
+            for token in range(16):
+                length, gpu = (128, 400) if token == 0 else (1, 30)
+                self.event("python_function", "nn.Module: Llama_0", at, 2 * gpu + 50)
+                dims = {"Input Dims": [[length, 512], [512, 512]], "Input type": ["c10::BFloat16"] * 2}
+                self.event("cpu_op", "aten::mm", at + 1, 6, **dims)
+                self.launch(at + 2, "gemm", at + 5, gpu)
+                dims = {"Input Dims": [[1, 8, length, 64], *[[1, 8, 128 + token, 64]] * 2], "Input type": ["c10::BFloat16"] * 3}
+                self.event("cpu_op", "aten::scaled_dot_product_attention", at + 8, 8, **dims)
+                self.launch(at + 9, "flash_fwd", at + 5 + gpu, gpu)
+                self.wait(at + 20, 2 * gpu + 10)
+                at += 2 * gpu + 60
+        said = r"the pass over a prompt takes 8\d\d us \(time to the first token\), each further token \S+ us; 16 tokens"
+        self.assertRegex(self.report(), said)
 
     def test_advice_for_communication(self):
         ddp = "DistributedDataParallel.forward"
