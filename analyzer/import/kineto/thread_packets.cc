@@ -27,12 +27,14 @@ std::string FamilyOf(const std::string& function) {
   return "cuda_noise";
 }
 
-// Of the names that CUPTI has for what takes time in a call, those of the driver's own work.
+// Others of CUPTI's names are the driver's work, or tell nothing ("Unrecognized").
 std::string FamilyOfOverhead(const std::string& name) {
   if (name == kQueueIsFull) return "cuda_sync";
-  const bool is_of_driver =
-      name == "Driver Compiler" || name == "Runtime Triggered Module Loading" || name == "Lazy Function Loading";
-  return is_of_driver ? "cuda_noise" : kProfilerFamily;
+  for (const char* own :
+       {"Activity Buffer Request", "Buffer Flush", "Instrumentation", "Resource", "UVM Activity Init"}) {
+    if (name == own) return kProfilerFamily;
+  }
+  return "cuda_noise";
 }
 
 }  // namespace

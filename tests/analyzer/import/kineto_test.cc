@@ -254,8 +254,9 @@ TEST_F(Kineto, OverheadIsInsideTheCallThatItHeldUp) {
   };
   const TraceModel model =
       Model({call("cudaLaunchKernel", 10, 7), overhead("Activity Buffer Request", 15), call("cudaLaunchKernel", 50, 7),
-             overhead("Lazy Function Loading", 55), call("cudaDeviceSynchronize", 90, 7), overhead("Buffer Flush", 95),
-             call("cudaLaunchKernel", 130, 7), call("cudaLaunchKernel", 130, 8), overhead("Resource", 135)});
+             overhead("Lazy Function Loading", 55), call("cudaLaunchKernel", 70, 7), overhead("Unrecognized", 75),
+             call("cudaDeviceSynchronize", 90, 7), overhead("Buffer Flush", 95), call("cudaLaunchKernel", 130, 7),
+             call("cudaLaunchKernel", 130, 8), overhead("Resource", 135)});
   std::vector<std::string> told;
   for (CallIndex i = 0; i < model.calls.size(); ++i) {
     const Op& op = model.ops[model.calls.op[i]];
@@ -264,7 +265,8 @@ TEST_F(Kineto, OverheadIsInsideTheCallThatItHeldUp) {
         absl::StrCat(op.family, ": ", op.function, " in ", model.ops[model.calls.op[model.calls.parent[i]]].function));
   }
   EXPECT_THAT(told, ElementsAre("profiler: Activity Buffer Request in cudaLaunchKernel",
-                                "cuda_noise: Lazy Function Loading in cudaLaunchKernel"));
+                                "cuda_noise: Lazy Function Loading in cudaLaunchKernel",
+                                "cuda_noise: Unrecognized in cudaLaunchKernel"));
 }
 
 TEST_F(Kineto, TextThatIsNotUtf8) {
