@@ -124,18 +124,23 @@ absl::Status CheckRanks(const TraceModel& model) {
   return absl::OkStatus();
 }
 
-std::string RecordedApart(const TraceModel& model) {
+absl::Status CheckTimesOfRanks(TraceModel* model) {
+  constexpr double kMostSeconds = 86'400;               // clocks are not as far apart
   const ProcessInfo *first = nullptr, *last = nullptr;  // that ended first, that began last
-  for (const ProcessInfo& process : model.processes) {
+  for (const ProcessInfo& process : model->processes) {
     if (!IsKinetoTrace(process.path)) continue;
     if (first == nullptr || process.end_ns < first->end_ns) first = &process;
     if (last == nullptr || process.start_ns > last->start_ns) last = &process;
   }
-  if (first == nullptr || last->start_ns <= first->end_ns) return "";
-  return absl::StrFormat(
-      "%s begins %.3g s after the end of %s: these are traces of different times, perhaps of different jobs, or "
-      "the clocks of their machines are apart",
-      last->file, static_cast<double>(last->start_ns - first->end_ns) / 1e9, first->file);
+  if (first == nullptr || last->start_ns <= first->end_ns) return absl::OkStatus();
+  const double seconds = static_cast<double>(last->start_ns - first->end_ns) / 1e9;
+  const std::string apart =
+      absl::StrFormat("%s begins %.*f s after the end of %s", last->file, seconds < 10 ? 3 : 0, seconds, first->file);
+  if (seconds > kMostSeconds) return absl::InvalidArgumentError(absl::StrCat(apart, ": they are not of one job"));
+  ++model->oddities[absl::StrCat(apart,
+                                 ": these are traces of different times, perhaps of different jobs, or the clocks "
+                                 "of their machines are apart")];
+  return absl::OkStatus();
 }
 
 absl::Status CheckSameTime(const TraceModel& model) {

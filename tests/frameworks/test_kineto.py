@@ -369,7 +369,10 @@ class Planted(frameworks.Case):
             self.assertIn("the clocks are apart, or the recordings begin with other operations", text)
             self.assertNotIn("median", text)
         text = self.report(traces=ranks(0, 3_600_000_000_000))
-        self.assertIn("begins 3.6e+03 s after the end of rank0.json: these are traces of different times", text)
+        self.assertIn("begins 3600 s after the end of rank0.json: these are traces of different times", text)
+        result = e2e.run([e2e.DLHOOK, "report", *ranks(0, 90_000 * 1_000_000_000)])
+        self.assertEqual(result.code, 2)
+        self.assertIn(b"begins 90000 s after the end of rank0.json: they are not of one job", result.err)
         self.assertIn("2 processes (2 of 8 ranks)", self.report(traces=ranks(0, 0, world_size=8)))
         self.assertIn("1 process (rank 0 of 8)", self.report(traces=ranks(0, world_size=8)))
 

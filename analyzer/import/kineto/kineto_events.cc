@@ -1,7 +1,5 @@
 #include "analyzer/import/kineto/kineto_events.h"
 
-#include <set>
-
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
@@ -141,19 +139,39 @@ void EventKeeper::TakeSync(const Event& event) {
 // CUPTI does not tell the thread: it is the one that was in a call of CUDA's then, if only one was. While a thread waits for the GPU,
 // a buffer may be emptied on another thread.
 void EventKeeper::PlaceOverheads() {
+  if (overheads_.empty()) return;
+  const auto is_before = [](const HostEvent& overhead, int64_t ns) { return overhead.start_ns < ns; };
   absl::c_sort(overheads_, [](auto& a, auto& b) { return a.start_ns < b.start_ns; });
-  std::vector<std::set<ThreadKey>> owners(overheads_.size());
-  for (const auto& [key, events] : kept_.threads) {
+  const auto first_from = [&](int64_t ns) {
+    return absl::c_lower_bound(overheads_, ns, is_before) - overheads_.begin();
+  };
+  std::vector<std::vector<HostEvent>*> threads;
+  // By the first row from which on, or no longer, it holds: how many threads are in a call, and the sum of their numbers.
+  std::map<ptrdiff_t, std::pair<int64_t, int64_t>> changes;
+  for (auto& [key, events] : kept_.threads) {
+    std::map<ptrdiff_t, int64_t> depths;
     for (const HostEvent& call : events) {
       if (call.category != Category::kRuntime || absl::StrContains(kept_.names[call.name], "Synchronize")) continue;
-      const auto is_before = [](const HostEvent& overhead, int64_t ns) { return overhead.start_ns < ns; };
-      for (auto inner = absl::c_lower_bound(overheads_, call.start_ns, is_before);
-           inner != overheads_.end() && inner->start_ns < call.end_ns; ++inner)
-        owners[static_cast<size_t>(inner - overheads_.begin())].insert(key);
+      ++depths[first_from(call.start_ns)];
+      --depths[first_from(call.end_ns)];
     }
+    int64_t depth = 0;
+    for (const auto& [at, change] : depths) {
+      const int64_t in_call = (depth + change > 0 ? 1 : 0) - (depth > 0 ? 1 : 0);
+      changes[at].first += in_call;
+      changes[at].second += in_call * std::ssize(threads);
+      depth += change;
+    }
+    threads.push_back(&events);
   }
-  for (size_t i = 0; i < overheads_.size(); ++i) {
-    if (owners[i].size() == 1) kept_.threads[*owners[i].begin()].push_back(overheads_[i]);
+  int64_t in_call = 0, number = 0;
+  auto change = changes.begin();
+  for (ptrdiff_t i = 0; i < std::ssize(overheads_); ++i) {
+    for (; change != changes.end() && change->first <= i; ++change) {
+      in_call += change->second.first;
+      number += change->second.second;
+    }
+    if (in_call == 1) threads[static_cast<size_t>(number)]->push_back(overheads_[static_cast<size_t>(i)]);
   }
 }
 

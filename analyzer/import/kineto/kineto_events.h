@@ -51,7 +51,8 @@ Number Clamped(int64_t number) {
 }
 
 struct KeptEvents {
-  static constexpr int64_t kOriginTicks = 1'000'000'000'000;  // of the first event; Python's frames may begin earlier
+  // Of the first event, eleven days: Python's frames, and other ranks, may begin earlier.
+  static constexpr int64_t kOriginTicks = 1'000'000'000'000'000;
   uint64_t Ticks(int64_t ns) const { return static_cast<uint64_t>(ns - first_ns + kOriginTicks); }
   // The work with this correlation id; null: the trace has none. As long as `gpu` has its order.
   const GpuEvent* WorkOf(int64_t correlation) const;
