@@ -86,7 +86,7 @@ class Recorded(frameworks.Case):
         imported = self.shares_of_layers(path)
         names = ["stem", "norm", "fc", "block.up", "block.act", "block.down", "head"]
         for name, layer in [*zip(names, LAYERS, strict=True), ("optimizer (SGD)",) * 2, ("CrossEntropyLoss",) * 2, (None, None)]:
-            self.assertAlmostEqual(own[name], imported[layer], delta=0.02, msg=layer)
+            self.assertAlmostEqual(own[name], imported[layer], delta=0.01, msg=layer)
 
     def test_bad_files(self):
         path = os.path.join(self.folder, "none.json")
