@@ -539,6 +539,13 @@ class RealGpus(frameworks.Case):
         self.assertIn("CUDA and its libraries load and allocate at first use: measure after a warm-up.", text)
         self.assertNotIn("CUDA graphs", text)
 
+    def test_waits_tell_their_stream(self):
+        rows = e2e.Run(os.path.join(DATA, "a100_alexnet_sync.json.gz")).table("ops")
+        calls = {row["problem"]: row["calls"] for row in rows}
+        self.assertEqual(calls["cudaStreamSynchronize stream 7"], 16)
+        self.assertEqual(calls["cudaDeviceSynchronize"], 5)
+        self.assertEqual(calls["cudaStreamWaitEvent stream 20, for an event of stream 7"], 4)
+
     def test_as_others_say(self):
         """In the whole run, ms: AMD's TraceLens (which counts memsets as compute); overlap in percent: HolisticTraceAnalysis 0.5.0, which
         rounds to microseconds and leaves out the last step."""
