@@ -208,6 +208,7 @@ class Planted(frameworks.Case):
             self.events[-1].update(pid=-1, tid=0)
             self.wait(at + 630, 30)
         self.assertRegex(self.report(), r"the profiler itself 400 us \d\d %")
+        self.assertRegex(self.report("--table", "layers", "--format", "csv"), r"\[the profiler itself\],[^\[]*,400000,")
         self.assertRegex(self.report("--table", "gpu_idle", "--format", "csv"), r"\bprofiler,,400000,")
 
     def test_communication_is_of_no_layer(self):

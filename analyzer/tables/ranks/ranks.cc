@@ -282,7 +282,8 @@ class RankTable {
           absl::StrCat("The ranks ran on ", hosts.size(),
                        " machines: arrivals are only as exact as their clocks (CLOCK_REALTIME) agree."));
     }
-    if (shown.size() > 1 && hosts.contains("")) {
+    const auto is_imported = [&](ProcessIndex process) { return model_.processes[process].tool_version == "Kineto"; };
+    if (shown.size() > 1 && hosts.contains("") && absl::c_any_of(shown, is_imported)) {
       table->notes.emplace_back(
           "Not all machines of the ranks are known: arrivals are only as exact as their clocks (CLOCK_REALTIME) "
           "agree.");
