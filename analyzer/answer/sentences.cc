@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -304,6 +305,20 @@ std::string ThreadsOf(const TraceModel& model) {
   return absl::StrCat(Many(recorded, "recorded thread"), others == 0 ? "" : absl::StrCat(" of ", all));
 }
 
+// " (rank 3 of 8)", where not all ranks of the job are in the run.
+std::string RanksHere(const TraceModel& model) {
+  std::set<std::string> ranks;
+  size_t all = 0;
+  for (const ProcessInfo& process : model.processes) {
+    size_t count = 0;
+    if (absl::SimpleAtoi(RankCountOf(process), &count)) all = std::max(all, count);
+    if (std::string rank = RankOf(process); !rank.empty()) ranks.insert(std::move(rank));
+  }
+  if (ranks.empty() || ranks.size() >= all) return "";
+  return ranks.size() == 1 ? absl::StrCat(" (rank ", *ranks.begin(), " of ", all, ")")
+                           : absl::StrCat(" (", ranks.size(), " of ", all, " ranks)");
+}
+
 std::string WhatRan(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   std::set<std::string> programs;
@@ -323,9 +338,9 @@ std::string WhatRan(const StepFacts& facts) {
   return absl::StrCat(
       model.name, ": ", absl::StrJoin(words, ", "), programs.size() > 3 ? " …" : "", frameworks.empty() ? "" : ", ",
       absl::StrJoin(frameworks, ", "), ", ", DeviceOf(facts), ", ",
-      absl::StrFormat("%d %s", model.processes.size(), model.processes.size() == 1 ? "process" : "processes"), ", ",
-      ThreadsOf(model), ", ", HumanTime(static_cast<double>(model.wall_ns())), AroundSteps(facts), MostMemory(model),
-      ".", StopSentence(model));
+      absl::StrFormat("%d %s", model.processes.size(), model.processes.size() == 1 ? "process" : "processes"),
+      RanksHere(model), ", ", ThreadsOf(model), ", ", HumanTime(static_cast<double>(model.wall_ns())),
+      AroundSteps(facts), MostMemory(model), ".", StopSentence(model));
 }
 
 bool AreRanks(const TraceModel& model, const ComparedSteps& steps) {

@@ -30,6 +30,7 @@ constexpr double kLeastBlockedPercent = 1;  // of the step, for certain; less is
 constexpr double kSureRange = 0.5;          // of the part; if it may lie in a wider range, its name tells which
 
 std::string NameOfCall(const Op& op) {
+  if (op.family == kProfilerFamily) return "the profiler itself";
   if (op.is_creation) return "preparing primitives";
   if (IsKind(op, OpKind::kSearch) || op.is_trial) return "searching for algorithms";
   if (IsKind(op, OpKind::kKernel)) return "kernel launches";

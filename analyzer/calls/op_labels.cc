@@ -80,7 +80,9 @@ std::string KindAndDirection(const Op& op) {
 }
 
 // cudaDeviceSynchronize, cudaStreamSynchronize_ptsz, cuEventSynchronize, cuCtxSynchronize …
-bool WaitsForGpu(const Op& op) { return op.family == "cuda_sync" && absl::StrContains(op.function, "Synchronize"); }
+bool WaitsForGpu(const Op& op) {
+  return op.family == "cuda_sync" && (absl::StrContains(op.function, "Synchronize") || op.function == kQueueIsFull);
+}
 
 bool IsElapsedTime(const Op& op) { return absl::StrContains(op.function, "EventElapsedTime"); }
 bool IsEventRecord(const Op& op) { return absl::StrContains(op.function, "EventRecord"); }

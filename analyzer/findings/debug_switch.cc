@@ -104,7 +104,8 @@ std::vector<Finding> FindDistributionChecks(const StepFacts& facts) {
         const int64_t start_ns = is_next ? last_end_ns : scopes.start_ns[scope];  // Python between two is theirs
         last_end_ns = stack != kNone && checks[stack] ? scopes.EndOf(scope) : 0;
         const ProcessIndex process = model.threads[scopes.thread[scope]].process;
-        if (last_end_ns < start_ns || facts.StepAt(process, scopes.start_ns[scope]) == kNone) return;
+        if (last_end_ns == 0 || last_end_ns < start_ns || facts.StepAt(process, scopes.start_ns[scope]) == kNone)
+          return;
         const double own_ns = static_cast<double>(last_end_ns - start_ns) / facts.count();
         ns += own_ns;
         times += model.names[scopes.look[scope].name] == "aten::_is_all_true" ? 1 / facts.count() : 0;

@@ -2,6 +2,8 @@
 // once.
 #include "analyzer/gpu/gpu_idle.h"
 
+#include "analyzer/model/op_kind.h"
+
 namespace dlhook::analyzer::inline gpu {
 namespace {
 
@@ -58,7 +60,9 @@ class IdleDivision {
     Add(to_device, IdleCause::kCopies, What::kToDevice);
     Add(from_device, IdleCause::kCopies, What::kFromDevice);
     Add(others, IdleCause::kCopies, What::kOtherCopy);
-    Add(gaps.Difference(communication).Difference(busy), IdleCause::kUnknown, What::kNothing);
+    const IntervalSet idle = gaps.Difference(communication).Difference(busy);
+    Add(idle.Intersection(rules_.profiler()), IdleCause::kProfiler, What::kNothing);
+    Add(idle.Difference(rules_.profiler()), IdleCause::kUnknown, What::kNothing);
     absl::c_sort(parts_, [](const Part& a, const Part& b) { return a.span.start_ns < b.span.start_ns; });
     auto gap = gaps.intervals().begin();
     for (const Part& part : parts_) {
@@ -190,7 +194,7 @@ bool BlocksAsCopy(const Op& op) {
 
 const char* IdleCauseName(IdleCause cause) {
   constexpr const char* kNames[] = {"launch-bound",  "synchronization", "copies",   "input pipeline",
-                                    "communication", "no processor",    "not known"};
+                                    "communication", "no processor",    "profiler", "not known"};
   static_assert(std::size(kNames) == static_cast<size_t>(IdleCause::kUnknown) + 1);
   return kNames[static_cast<size_t>(cause)];
 }
@@ -218,6 +222,13 @@ HostRules::HostRules(const TraceModel& model) : model_(model), activities_(model
     if (thread != kNone) requested_ns_[thread].push_back(AskedNs(activity));
   }
   for (std::vector<int64_t>& of_thread : requested_ns_) absl::c_sort(of_thread);
+  if (absl::c_none_of(model.ops, [](const Op& op) { return op.family == kProfilerFamily; })) return;
+  std::vector<Interval> of_profiler;
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    if (model.ops[model.calls.op[call]].family == kProfilerFamily)
+      of_profiler.push_back({model.calls.start_ns[call], model.calls.EndOf(call)});
+  }
+  profiler_ = IntervalSet(std::move(of_profiler));
 }
 
 const ThreadStates* HostRules::StatesOf(ThreadIndex thread) const {

@@ -3,7 +3,9 @@
 // What the device itself does comes first:
 //   communication   only communication runs: a kernel that moves data or waits for other ranks
 //   copies          only copies run, or a memset (during communication: communication)
-// While nothing runs, the work that ends the gap is examined. A thread of the host requested it at some time. Before
+// While nothing runs:
+//   profiler        what recorded an imported trace held up a call of the runtime
+// Otherwise the work that ends the gap is examined. A thread of the host requested it at some time. Before
 // that time, the cause depends on what the thread did:
 //   input pipeline  it was in a scope of the input pipeline, at any depth
 //   communication   it was in a collective call on the host (MPI)
@@ -49,6 +51,7 @@ class HostRules {
   const std::vector<int64_t>& AskedBy(ThreadIndex thread) const { return requested_ns_[thread]; }
   // What looks from outside saw of this thread; null: nothing.
   const ThreadStates* StatesOf(ThreadIndex thread) const;
+  const IntervalSet& profiler() const { return profiler_; }
 
  private:
   enum class Role : uint8_t { kOther, kBlockingCopy, kHostCollective };
@@ -59,6 +62,7 @@ class HostRules {
   std::vector<ScopeIndex> input_around_;            // by scope, including itself
   std::vector<std::vector<int64_t>> requested_ns_;  // by thread
   const std::vector<ThreadStates> states_;
+  IntervalSet profiler_;  // kProfilerFamily's time
 };
 
 // Follows one thread forward in time.
@@ -100,8 +104,17 @@ class HostWatch {
   int64_t watched_ns_ = 0;  // of the current wait
 };
 
-enum class IdleCause : uint8_t { kLaunch, kSynchronization, kCopies, kInput, kCommunication, kNoProcessor, kUnknown };
-inline constexpr int kIdleCauses = 7;
+enum class IdleCause : uint8_t {
+  kLaunch,
+  kSynchronization,
+  kCopies,
+  kInput,
+  kCommunication,
+  kNoProcessor,
+  kProfiler,
+  kUnknown
+};
+inline constexpr int kIdleCauses = 8;
 const char* IdleCauseName(IdleCause cause);
 
 // A kernel begins a few microseconds after its launch call has returned, if the GPU is free; a longer delay is not due

@@ -19,18 +19,15 @@ const char* DirectionName(Direction direction) {
 const char* ChooserName(Chooser chooser) { return chooser == Chooser::kUnknown ? "" : EnumName(chooser); }
 
 absl::string_view OpKindName(OpKind kind) {
-  static constexpr absl::string_view kNames[] = {"allocation",    "batch_normalization",
-                                                 "call",          "collective",
-                                                 "convolution",   "copy",
-                                                 "deconvolution", "eltwise",
-                                                 "free",          "gemm",
-                                                 "gemm3m",        "gemm_api",
-                                                 "gemm_compute",  "gemmt",
-                                                 "gemv",          "ger",
-                                                 "inner_product", "kernel",
-                                                 "matmul",        "memset",
-                                                 "pooling",       "reorder",
-                                                 "rnn",           "search"};
+  static constexpr absl::string_view kNames[] = {"allocation", "attention",     "batch_normalization",
+                                                 "call",       "collective",    "convolution",
+                                                 "copy",       "deconvolution", "eltwise",
+                                                 "free",       "gemm",          "gemm3m",
+                                                 "gemm_api",   "gemm_compute",  "gemmt",
+                                                 "gemv",       "ger",           "inner_product",
+                                                 "kernel",     "matmul",        "memset",
+                                                 "pooling",    "reorder",       "rnn",
+                                                 "search"};
   static_assert(std::size(kNames) == static_cast<size_t>(OpKind::kSearch) + 1);
   return kNames[static_cast<size_t>(kind)];
 }

@@ -10,6 +10,7 @@ namespace dlhook::analyzer::inline model {
 
 enum class OpKind : uint8_t {
   kAllocation,
+  kAttention,
   kBatchNormalization,
   kCall,  // nothing but the function is known
   kCollective,
@@ -39,5 +40,10 @@ absl::string_view OpKindName(OpKind kind);
 
 inline bool IsKind(const Op& op, OpKind kind) { return op.kind == OpKindName(kind); }
 bool IsKind(const Op& op, std::initializer_list<OpKind> kinds);  // any of them
+
+// Inside calls of CUDA's, as an imported trace tells: the family of the recorder's own work, and the name of what waits until
+// the GPU has done earlier work.
+inline constexpr char kProfilerFamily[] = "profiler";
+inline constexpr char kQueueIsFull[] = "Command Buffer Full";
 
 }  // namespace dlhook::analyzer::model

@@ -152,16 +152,24 @@ std::optional<int64_t> MatmulFlops(const trace::Cudnn& cudnn, const trace::Cudnn
   return MatMulFlops(DimsOf(*a), DimsOf(*c));
 }
 
+bool IsCausal(const trace::CudnnNode& node) { return node.mode() == "causal"; }
+
 // Q, K and V are the first inputs of the node: [batch, heads, length, width]. The forward pass has two products over
-// every pair of positions, the backward pass four, and one that repeats the first.
+// every pair of positions, the backward pass four, and one that repeats the first. Causal, each position sees those before it:
+// half of the pairs, as FlashAttention's benchmark counts; of other lengths than the keys' the definition varies, and all count.
 std::optional<int64_t> AttentionFlops(const trace::Cudnn& cudnn, const trace::CudnnNode& node) {
   if (node.input_uid_size() < 3) return std::nullopt;
   const Recorded* q = FindTensor(cudnn, node.input_uid(0));
   const Recorded* k = FindTensor(cudnn, node.input_uid(1));
   const Recorded* v = FindTensor(cudnn, node.input_uid(2));
   if (!q || !k || !v || q->dim_size() != 4 || k->dim_size() != 4 || v->dim_size() != 4) return std::nullopt;
-  const std::optional<int64_t> scores = MatMulFlops(DimsOf(*q), {q->dim(0), q->dim(1), q->dim(2), k->dim(2)});
-  const std::optional<int64_t> sums = MatMulFlops({k->dim(2)}, {q->dim(0), q->dim(1), q->dim(2), v->dim(3)});
+  std::optional<int64_t> scores = MatMulFlops(DimsOf(*q), {q->dim(0), q->dim(1), q->dim(2), k->dim(2)});
+  std::optional<int64_t> sums = MatMulFlops({k->dim(2)}, {q->dim(0), q->dim(1), q->dim(2), v->dim(3)});
+  if (!scores || !sums) return std::nullopt;
+  if (IsCausal(node) && q->dim(2) == k->dim(2)) {
+    *scores /= 2;
+    *sums /= 2;
+  }
   const std::optional<int64_t> forward = Add(scores, sums);
   if (node.operation() != "attention_backward") return forward;
   return Add(Add(forward, forward), scores);
@@ -255,7 +263,9 @@ std::string CudnnProblem(const trace::Cudnn& cudnn, const std::string& kind) {
     const Recorded* result = Result(cudnn);
     text = result ? ListOf({first, result}) : "";
   }
-  return text.empty() ? absl::StrJoin(first->dim(), "x") : text;
+  if (text.empty()) text = absl::StrJoin(first->dim(), "x");
+  const trace::CudnnNode* const main = MainNode(cudnn);
+  return main != nullptr && IsCausal(*main) ? absl::StrCat(text, " causal") : text;
 }
 
 std::optional<int64_t> CudnnFlops(const trace::Cudnn& cudnn, const std::string& kind) {

@@ -1,6 +1,7 @@
 // Dispatches an op definition to the decoder of its library.
 #include "analyzer/ops/decode_op.h"
 
+#include "absl/strings/str_cat.h"
 #include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline ops {
@@ -45,7 +46,7 @@ Op DecodeOp(const trace::OpDefinition& definition) {
     case trace::OpDefinition::OP_NOT_SET:  // a timed call: only its name identifies it
       op.on_gpu = IsGpuFamily(op.family);
       op.kind = "call";
-      op.problem = definition.function();
+      op.problem = absl::StrCat(op.function, definition.detail().empty() ? "" : " ", definition.detail());
       break;
   }
   return op;

@@ -258,6 +258,7 @@ absl::StatusOr<LoadedRun> LoadRun(const std::vector<std::string>& paths, const L
   run.model = std::move(builder).Build();
   if (absl::Status status = CheckRanks(run.model); !status.ok()) return status;
   if (absl::Status status = CheckSameTime(run.model); !status.ok()) return status;
+  if (absl::Status status = CheckTimesOfRanks(&run.model); !status.ok()) return status;
   return run;
 }
 

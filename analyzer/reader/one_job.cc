@@ -3,6 +3,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "analyzer/import/kineto/kineto_import.h"
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/reader/process_facts.h"
@@ -120,6 +121,25 @@ absl::Status CheckRanks(const TraceModel& model) {
                                                    " are not known to be of one job: ", why,
                                                    "; expected one trace of each rank"));
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTimesOfRanks(TraceModel* model) {
+  constexpr double kMostSeconds = 86'400;               // clocks are not as far apart
+  const ProcessInfo *first = nullptr, *last = nullptr;  // that ended first, that began last
+  for (const ProcessInfo& process : model->processes) {
+    if (!IsKinetoTrace(process.path)) continue;
+    if (first == nullptr || process.end_ns < first->end_ns) first = &process;
+    if (last == nullptr || process.start_ns > last->start_ns) last = &process;
+  }
+  if (first == nullptr || last->start_ns <= first->end_ns) return absl::OkStatus();
+  const double seconds = static_cast<double>(last->start_ns - first->end_ns) / 1e9;
+  const std::string apart =
+      absl::StrFormat("%s begins %.*f s after the end of %s", last->file, seconds < 10 ? 3 : 0, seconds, first->file);
+  if (seconds > kMostSeconds) return absl::InvalidArgumentError(absl::StrCat(apart, ": they are not of one job"));
+  ++model->oddities[absl::StrCat(apart,
+                                 ": these are traces of different times, perhaps of different jobs, or the clocks "
+                                 "of their machines are apart")];
   return absl::OkStatus();
 }
 

@@ -17,6 +17,9 @@ absl::Status CheckOneJob(const RunFiles& files);
 // Of a run that was read: traces of other tools are of different ranks of one job, or there is only one.
 absl::Status CheckRanks(const TraceModel& model);
 
+// Of traces of other tools, which have one clock: those of different times are said to be, those of different days refused.
+absl::Status CheckTimesOfRanks(TraceModel* model);
+
 // Of a run that was read: its folders' processes lived at the same time. A script's runs one after another have the same
 // process group. OutOfRange: no two folders' did, so each is a run of its own.
 absl::Status CheckSameTime(const TraceModel& model);

@@ -116,8 +116,10 @@ void AppendPrograms(const TraceModel& run, std::vector<std::string>* remarks) {
   std::set<std::pair<std::string, uint32_t>> known;
   for (const ProcessInfo& process : run.processes) known.emplace(process.boot_id, process.pid);
   std::set<std::string> programs;
+  bool has_ranks = false;  // of one job: one program
   for (const ProcessInfo& process : run.processes) {
     if (known.contains({process.boot_id, process.parent_pid})) continue;
+    if (!RankOf(process).empty() && std::exchange(has_ranks, true)) continue;
     programs.insert(process.script.empty() ? process.program : process.script);
   }
   if (programs.size() < 2) return;

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
+
 namespace dlhook::analyzer::inline tables {
 namespace {
 
@@ -124,6 +126,15 @@ TypedColumns<LookRow> LookColumns() {
 std::string LookNote() {
   return "Blocked: estimated from thread-state samples. A part with n samples (column looks) is uncertain by up to "
          "half of 1 / sqrt(n) of the row.";
+}
+
+void SayWhyNone(const TraceModel& model, absl::string_view capability, Table* table) {
+  for (const ProcessInfo& process : model.processes) {
+    for (const Capability& known : process.capabilities) {
+      if (!table->rows.empty() || !table->notes.empty() || known.name != capability || known.reason.empty()) continue;
+      if (known.state != CapabilityState::kOn) table->notes.push_back(absl::StrCat("None: ", known.reason, "."));
+    }
+  }
 }
 
 }  // namespace dlhook::analyzer::tables

@@ -60,6 +60,9 @@ Cell OrUnknown(const std::optional<int64_t>& value);
 // The amount (FLOPs, bytes) of one call times calls, divided by their time; 1 per ns is 1 G/s.
 Cell Rate(const std::optional<int64_t>& amount, int64_t calls, int64_t total_ns);
 
+// Of a table without rows: why the capability that would give it some is missing, where the trace tells.
+void SayWhyNone(const TraceModel& model, absl::string_view capability, Table* table);
+
 // Columns of tables whose rows are divided by looks at threads (time/thread_states.h).
 struct LookRow {
   const LookSums& looks;

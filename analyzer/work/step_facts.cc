@@ -56,6 +56,7 @@ constexpr size_t kLeastSequences = 2;
 
 bool HasAttention(const StepFacts& facts) {
   return absl::c_any_of(facts.items(), [](const WorkItem& item) {
+    if (item.op != nullptr && IsKind(*item.op, OpKind::kAttention)) return true;
     return item.scope != nullptr &&
            (absl::StrContains(item.scope->op, "attention") || absl::StrContains(item.scope->op, "softmax"));
   });

@@ -65,6 +65,29 @@ class Recorded(frameworks.Case):
         self.assertEqual(again.code, 0)
         self.assertIn(b"holds a run already, so this one goes to", again.err)
 
+    def shares_of_layers(self, run):
+        """Of the time of the last five steps: those in which torch.profiler recorded."""
+        database = run + ".db"
+        result = e2e.run([e2e.DLHOOK, "export", run, "--format", "sqlite", "--out", database])
+        self.assertEqual(result.code, 0, result.err.decode())
+        shares = collections.Counter()
+        with sqlite3.connect(database) as tables:
+            steps = [row[0] for row in tables.execute("SELECT step_id FROM raw_steps ORDER BY start_ns")][-5:]
+            query = "SELECT step_id, name, share_ns FROM raw_time LEFT JOIN raw_layers USING (layer_id)"
+            for step, layer, ns in tables.execute(query):
+                if step in steps:
+                    shares[layer] += ns
+        return {layer: ns / sum(shares.values()) for layer, ns in shares.items()}
+
+    def test_as_dlhook_recorded_it(self):
+        """The same training by both at once. Each is in what the other measures, some us of a step."""
+        path = os.path.join(self.folder, "trace.json")
+        own = self.shares_of_layers(self.recorded("launcher", program("profiled_training", path), OMP_NUM_THREADS=1).path)
+        imported = self.shares_of_layers(path)
+        names = ["stem", "norm", "fc", "block.up", "block.act", "block.down", "head"]
+        for name, layer in [*zip(names, LAYERS, strict=True), ("optimizer (SGD)",) * 2, ("CrossEntropyLoss",) * 2, (None, None)]:
+            self.assertAlmostEqual(own[name], imported[layer], delta=0.01, msg=layer)
+
     def test_bad_files(self):
         path = os.path.join(self.folder, "none.json")
         with open(path, "w", encoding="utf-8") as file:
@@ -110,19 +133,23 @@ class Planted(frameworks.Case):
     def wait(self, start, duration):
         self.event("cuda_runtime", "cudaDeviceSynchronize", start, duration)
 
-    def report(self, *arguments):
-        path = os.path.join(self.folder, "trace.json")
+    def write(self, name, base_ns=0, **facts):
+        path = os.path.join(self.folder, name)
         with open(path, "w", encoding="utf-8") as file:
             json.dump(
                 {
                     "schemaVersion": 1,
-                    "deviceProperties": [{"id": 0, "name": "NVIDIA A100"}],
+                    "deviceProperties": [{"id": 0, "name": "NVIDIA A100", "computeMajor": 8, "computeMinor": 0, "numSms": 108}],
                     "traceEvents": self.events,
-                    "baseTimeNanoseconds": 0,
+                    "baseTimeNanoseconds": base_ns,
+                    **facts,
                 },
                 file,
             )
-        result = e2e.run([e2e.DLHOOK, "report", path, *arguments])
+        return path
+
+    def report(self, *arguments, traces=()):
+        result = e2e.run([e2e.DLHOOK, "report", *(traces or [self.write("trace.json")]), *arguments])
         self.assertEqual(result.code, 0, result.err.decode())
         return " ".join(result.out.decode().split())
 
@@ -168,6 +195,21 @@ class Planted(frameworks.Case):
         self.assertRegex(text, r"allocating and freeing memory 500 us \d\d %")
         self.assertIn("GPU memory is allocated and freed 1.0 times a request, and the GPU computes nothing meanwhile", text)
         self.assertIn("No torch.cuda.empty_cache() in the loop.", text)
+
+    def test_the_profiler_itself(self):
+        """What it took inside a launch is neither Python's, nor the launch's, nor an idle GPU's."""
+        for request in range(6):
+            at = request * 1000
+            self.product(at + 100, at + 110, 40)
+            self.product(at + 200, at + 620, 40, "Linear_1")
+            for event in self.events[-4:-1]:  # the module, the operator and its launch
+                event["dur"] += 400
+            self.event("overhead", "Activity Buffer Request", at + 205, 400)
+            self.events[-1].update(pid=-1, tid=0)
+            self.wait(at + 630, 30)
+        self.assertRegex(self.report(), r"the profiler itself 400 us \d\d %")
+        self.assertRegex(self.report("--table", "layers", "--format", "csv"), r"\[the profiler itself\],[^\[]*,400000,")
+        self.assertRegex(self.report("--table", "gpu_idle", "--format", "csv"), r"\bprofiler,,400000,")
 
     def test_communication_is_of_no_layer(self):
         for step in range(6):
@@ -304,11 +346,69 @@ class Planted(frameworks.Case):
                 "record_param_comms",
                 at + 100,
                 20,
-                **{"Collective name": collective, "In msg nelems": 1000, "Out msg nelems": 1000, "dtype": "Float", "Group size": 8},
+                **{"Collective name": collective, "In msg nelems": 1000, "Out msg nelems": 1000, "dtype": "Float"},
+                **{"Group size": 2, "Process Group Ranks": "[0, 1]"},
             )
             self.launch(at + 105, "ncclDevKernel_SendRecv(x)", at + 330, 500)
             self.wait(at + 300, 540)
         return self.report()
+
+    def test_clocks_of_ranks(self):
+        self.exposed("allreduce", "stage")
+
+        def ranks(*starts_ns, world_size=2):
+            return [
+                self.write(f"rank{rank}.json", 1_700_000_000_000_000_000 + ns, distributedInfo={"rank": rank, "world_size": world_size})
+                for rank, ns in enumerate(starts_ns)
+            ]
+
+        text = self.report("--table", "ranks", traces=ranks(0, 100_000))
+        self.assertIn("at 6 collective operations: median 100 us", text)
+        self.assertIn("only as exact as their clocks", text)
+        for apart_ns in (700_000, 5_000_000):  # longer than a kernel; than all of the recording
+            text = self.report("--table", "ranks", traces=ranks(0, apart_ns))
+            self.assertIn("the clocks are apart, or the recordings begin with other operations", text)
+            self.assertNotIn("median", text)
+        text = self.report(traces=ranks(0, 3_600_000_000_000))
+        self.assertIn("begins 3600 s after the end of rank0.json: these are traces of different times", text)
+        result = e2e.run([e2e.DLHOOK, "report", *ranks(0, 90_000 * 1_000_000_000)])
+        self.assertEqual(result.code, 2)
+        self.assertIn(b"begins 90000 s after the end of rank0.json: they are not of one job", result.err)
+        self.assertIn("2 processes (2 of 8 ranks)", self.report(traces=ranks(0, 0, world_size=8)))
+        self.assertIn("1 process (rank 0 of 8)", self.report(traces=ranks(0, world_size=8)))
+
+    def test_kernels_of_unknown_collectives(self):
+        for step in range(6):
+            at = step * 1000
+            self.product(at + 100, at + 110, 300)
+            self.launch(at + 135, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(int)", at + 410, 400)
+            self.wait(at + 160, 660)
+        self.assertIn("kernels of communication ran for 2.40 ms", self.report("--table", "collectives"))
+
+    def test_what_was_not_recorded(self):
+        self.event("cpu_op", "aten::mm", 10, 5)
+        self.event("cuda_runtime", "cudaLaunchKernel", 12, 2, correlation=1)
+        self.assertIn("None: torch.profiler recorded no shapes (record_shapes)", self.report("--table", "gemm"))
+        self.assertIn("None: torch.profiler recorded no memory (profile_memory)", self.report("--table", "memory"))
+        self.assertIn("none of the work that they asked the GPU for", self.report())
+
+    def test_tokens_a_second(self):
+        """A prompt of 128 tokens, and 15 more one by one."""
+        at = 0
+        for _ in range(8):
+            for token in range(16):
+                length, gpu = (128, 400) if token == 0 else (1, 30)
+                self.event("python_function", "nn.Module: Llama_0", at, 2 * gpu + 50)
+                dims = {"Input Dims": [[length, 512], [512, 512]], "Input type": ["c10::BFloat16"] * 2}
+                self.event("cpu_op", "aten::mm", at + 1, 6, **dims)
+                self.launch(at + 2, "gemm", at + 5, gpu)
+                dims = {"Input Dims": [[1, 8, length, 64], *[[1, 8, 128 + token, 64]] * 2], "Input type": ["c10::BFloat16"] * 3}
+                self.event("cpu_op", "aten::scaled_dot_product_attention", at + 8, 8, **dims)
+                self.launch(at + 9, "flash_fwd", at + 5 + gpu, gpu)
+                self.wait(at + 20, 2 * gpu + 10)
+                at += 2 * gpu + 60
+        said = r"the pass over a prompt takes 8\d\d us \(time to the first token\), each further token \S+ us; 16 tokens"
+        self.assertRegex(self.report(), said)
 
     def test_advice_for_communication(self):
         ddp = "DistributedDataParallel.forward"
@@ -440,6 +540,13 @@ class RealGpus(frameworks.Case):
         self.assertIn("CUDA and its libraries load and allocate at first use: measure after a warm-up.", text)
         self.assertNotIn("CUDA graphs", text)
 
+    def test_waits_tell_their_stream(self):
+        rows = e2e.Run(os.path.join(DATA, "a100_alexnet_sync.json.gz")).table("ops")
+        calls = {row["problem"]: row["calls"] for row in rows}
+        self.assertEqual(calls["cudaStreamSynchronize stream 7"], 16)
+        self.assertEqual(calls["cudaDeviceSynchronize"], 5)
+        self.assertEqual(calls["cudaStreamWaitEvent stream 20, for an event of stream 7"], 4)
+
     def test_as_others_say(self):
         """In the whole run, ms: AMD's TraceLens (which counts memsets as compute); overlap in percent: HolisticTraceAnalysis 0.5.0, which
         rounds to microseconds and leaves out the last step."""
@@ -477,15 +584,15 @@ class RealGpus(frameworks.Case):
             self.assertIn("bucket_cap_mb", self.report(trace))
 
     def test_utilization(self):
-        """FLOPs are those of TraceLens, which counts half of causal attention; peaks are those of data sheets."""
-        for model, attention in (("h100_bert-small", 1), ("h100_qwen1.5-0.5b", 2), ("h100_timesformer", 1)):
+        """FLOPs are those of TraceLens, half of causal attention's (Qwen) as there; peaks are those of data sheets."""
+        for model in ("h100_bert-small", "h100_qwen1.5-0.5b", "h100_timesformer"):
             told = 0
-            for kind, factor in (("GEMM", 1), ("CONV_fwd", 1), ("SDPA_fwd", attention)):
+            for kind in ("GEMM", "CONV_fwd", "SDPA_fwd"):
                 path = os.path.join(DATA, f"{model}.tracelens.{kind}.csv")
                 if not os.path.exists(path):  # the model has none
                     continue
                 with open(path, encoding="utf-8") as file:
-                    told += factor * sum(float(row["GFLOPS_first"]) * int(row["name_count"]) for row in csv.DictReader(file))
+                    told += sum(float(row["GFLOPS_first"]) * int(row["name_count"]) for row in csv.DictReader(file))
             text = self.report(f"{model}_inference", "--table", "layers")
             self.assertRegex(text, r"MFU of the step .* 989 TFLOP/s for bf16")
             self.assertAlmostEqual(float(re.search(r"known: ([\d.]+) GFLOP", text)[1]), told, delta=0.01 * told)

@@ -3,6 +3,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "analyzer/import/kineto/operator_definitions.h"
 #include "analyzer/import/kineto/python_frames.h"
 #include "analyzer/model/limits.h"
@@ -27,6 +28,11 @@ void EventKeeper::Take(const Event& event) {
   if (event.category == Category::kOther || !event.is_complete) return TakeName(event);
   if (!event.has_time || event.duration_ns < 0 || event.duration_ns > kMostRunNs) {
     ++kept_.without_time;
+  } else if (event.category == Category::kSync) {
+    TakeSync(event);
+  } else if (event.category == Category::kOverhead) {
+    overheads_.push_back(
+        {event.start_ns, event.start_ns + event.duration_ns, -1, NameOf(event.name), 0, event.category});
   } else if (IsOnHost(event.category)) {
     TakeHost(event);
   } else {
@@ -36,6 +42,7 @@ void EventKeeper::Take(const Event& event) {
 
 KeptEvents EventKeeper::Finish() {
   JoinPythonOfNoThread();
+  PlaceOverheads();
   LinkReplays();
   absl::c_stable_sort(kept_.gpu, [](auto& a, auto& b) { return a.correlation < b.correlation; });
   return std::move(kept_);
@@ -118,6 +125,54 @@ void EventKeeper::TakeGpu(const Event& event) {
   kept.stream = static_cast<uint32_t>(event.stream);
   kept.device = Clamped<uint32_t>(event.device);
   kept.category = event.category;
+}
+
+// What the call with this correlation id waits for; or what it makes a stream wait for.
+void EventKeeper::TakeSync(const Event& event) {
+  if (event.stream < 0 || event.stream == UINT32_MAX) return;  // for all streams, as its name says
+  std::string& text = kept_.waits[event.correlation];
+  text = absl::StrCat("stream ", event.stream);
+  if (event.event_stream >= 0 && event.event_stream != event.stream)
+    absl::StrAppend(&text, ", for an event of stream ", event.event_stream);
+}
+
+// CUPTI does not tell the thread: it is the one that was in a call of CUDA's then, if only one was. While a thread waits for the GPU,
+// a buffer may be emptied on another thread.
+void EventKeeper::PlaceOverheads() {
+  if (overheads_.empty()) return;
+  const auto is_before = [](const HostEvent& overhead, int64_t ns) { return overhead.start_ns < ns; };
+  absl::c_sort(overheads_, [](auto& a, auto& b) { return a.start_ns < b.start_ns; });
+  const auto first_from = [&](int64_t ns) {
+    return absl::c_lower_bound(overheads_, ns, is_before) - overheads_.begin();
+  };
+  std::vector<std::vector<HostEvent>*> threads;
+  // By the first row from which on, or no longer, it holds: how many threads are in a call, and the sum of their numbers.
+  std::map<ptrdiff_t, std::pair<int64_t, int64_t>> changes;
+  for (auto& [key, events] : kept_.threads) {
+    std::map<ptrdiff_t, int64_t> depths;
+    for (const HostEvent& call : events) {
+      if (call.category != Category::kRuntime || absl::StrContains(kept_.names[call.name], "Synchronize")) continue;
+      ++depths[first_from(call.start_ns)];
+      --depths[first_from(call.end_ns)];
+    }
+    int64_t depth = 0;
+    for (const auto& [at, change] : depths) {
+      const int64_t in_call = (depth + change > 0 ? 1 : 0) - (depth > 0 ? 1 : 0);
+      changes[at].first += in_call;
+      changes[at].second += in_call * std::ssize(threads);
+      depth += change;
+    }
+    threads.push_back(&events);
+  }
+  int64_t in_call = 0, number = 0;
+  auto change = changes.begin();
+  for (ptrdiff_t i = 0; i < std::ssize(overheads_); ++i) {
+    for (; change != changes.end() && change->first <= i; ++change) {
+      in_call += change->second.first;
+      number += change->second.second;
+    }
+    if (in_call == 1) threads[static_cast<size_t>(number)]->push_back(overheads_[static_cast<size_t>(i)]);
+  }
 }
 
 uint32_t EventKeeper::KernelOf(const Event& event, uint32_t name) {

@@ -51,7 +51,8 @@ Number Clamped(int64_t number) {
 }
 
 struct KeptEvents {
-  static constexpr int64_t kOriginTicks = 1'000'000'000'000;  // of the first event; Python's frames may begin earlier
+  // Of the first event, eleven days: Python's frames, and other ranks, may begin earlier.
+  static constexpr int64_t kOriginTicks = 1'000'000'000'000'000;
   uint64_t Ticks(int64_t ns) const { return static_cast<uint64_t>(ns - first_ns + kOriginTicks); }
   // The work with this correlation id; null: the trace has none. As long as `gpu` has its order.
   const GpuEvent* WorkOf(int64_t correlation) const;
@@ -62,7 +63,8 @@ struct KeptEvents {
   std::vector<std::string> names;
   std::vector<trace::OpDefinition> definitions{1};
   std::vector<trace::InternedGpuKernel> kernels;
-  std::map<uint64_t, std::string> group_ranks;  // by communicator
+  std::map<uint64_t, std::string> group_ranks;      // by communicator
+  absl::flat_hash_map<int64_t, std::string> waits;  // by correlation: "stream 7"
   std::map<int64_t, std::string> process_names;
   std::map<ThreadKey, std::string> thread_names;
   int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;  // in this order: there are events
@@ -81,6 +83,8 @@ class EventKeeper {
   void TakeHost(const Event& event);
   void TakeMemory(const Event& event);
   void TakeGpu(const Event& event);
+  void TakeSync(const Event& event);
+  void PlaceOverheads();
   void NoteTime(const Event& event);
   uint32_t NameOf(const std::string& name);
   uint32_t DefinitionOf(const Event& event);
@@ -93,6 +97,7 @@ class EventKeeper {
   absl::flat_hash_map<std::string, uint32_t> name_ids_, definition_ids_, kernel_ids_;
   std::map<std::string, uint64_t> groups_;
   std::map<int64_t, uint64_t> events_of_process_;
+  std::vector<HostEvent> overheads_;
 };
 
 }  // namespace dlhook::analyzer::kineto

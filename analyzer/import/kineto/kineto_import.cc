@@ -38,7 +38,7 @@ class KinetoPackets {
   }
 
  private:
-  uint64_t RealNs(int64_t ns) const { return static_cast<uint64_t>(facts_.base_ns + ns); }
+  uint64_t RealNs(int64_t ns) const { return static_cast<uint64_t>(std::max<int64_t>(facts_.base_ns + ns, 0)); }
 
   void WriteHeader() {
     const auto name = kept_.process_names.find(kept_.pid);
@@ -52,6 +52,8 @@ class KinetoPackets {
     process->set_program(program_);
     process->set_script(ScriptName());
     process->set_host(Value(facts_.values, "host_name"));
+    // Traces have CLOCK_REALTIME in common: machines are not told.
+    process->set_boot_id(absl::StrCat("trace from ", RealNs(kept_.first_ns)));
     process->set_shim_loaded_ticks(KeptEvents::kOriginTicks);
     header->mutable_clock()->set_kind(trace::Clock::MONOTONIC);
     header->mutable_clock()->set_ticks_per_second(1'000'000'000);
@@ -125,8 +127,16 @@ class KinetoPackets {
     } else {
       WriteCapability("memory", Capability::ON, "");
     }
-    WriteCapability("gpu-time", kept_.gpu.empty() ? Capability::ABSENT : Capability::ON,
-                    kept_.gpu.empty() ? "the trace has no GPU work" : "");
+    if (!kept_.gpu.empty()) {
+      WriteCapability("gpu-time", Capability::ON, "");
+    } else if (has(Category::kRuntime)) {
+      WriteCapability(
+          "gpu-time", Capability::REFUSED,
+          "the trace has calls of the runtime, and none of the work that they asked the GPU for: the driver "
+          "gave torch.profiler none, or it was taken out");
+    } else {
+      WriteCapability("gpu-time", Capability::ABSENT, "the trace has no GPU work");
+    }
     WriteCapability("library-calls", Capability::ABSENT,
                     "torch.profiler does not record calls of BLAS, cuBLAS, cuDNN and oneDNN: which algorithm they "
                     "chose, and why, is not known");
@@ -250,7 +260,7 @@ absl::StatusOr<ImportedTrace> ImportKineto(const std::string& path, const std::f
   if (!status.ok() && !absl::IsDataLoss(status)) return status;
   KeptEvents kept = keeper.Finish();
   if (kept.first_ns > kept.last_ns) {
-    return absl::InvalidArgumentError(absl::StrCat(path, status.ok() ? "" : absl::StrCat(": ", status.message()),
+    return absl::InvalidArgumentError(absl::StrCat(status.ok() ? path : std::string(status.message()),
                                                    ": this trace has no operators, calls or GPU work; expected some of "
                                                    "what torch.profiler records (cpu_op, cuda_runtime, kernel …)"));
   }

@@ -244,7 +244,33 @@ Definition ConvolutionBackward(const Event& event) {
 }
 
 // Q, K and V from input `first` on, as [batch, heads, length, width], or with `lengths_first` [batch, length, heads, width].
-Definition Attention(const Event& event, size_t first, const char* operation, bool lengths_first) {
+struct AttentionInputs {
+  string_view name;  // without "aten::"
+  size_t first;
+  size_t causal;
+  bool lengths_first = false;
+};
+constexpr AttentionInputs kAttentions[] = {
+    {"scaled_dot_product_attention", 0, 5},
+    {"_scaled_dot_product_attention_math", 0, 5},
+    {"_scaled_dot_product_flash_attention", 0, 4},
+    {"_scaled_dot_product_flash_attention_for_cpu", 0, 4},
+    {"_scaled_dot_product_efficient_attention", 0, 6},
+    {"_scaled_dot_product_cudnn_attention", 0, 6},
+    {"_scaled_dot_product_fused_attention_overrideable", 0, 5},
+    {"_scaled_dot_product_flash_attention_backward", 1, 11},
+    {"_scaled_dot_product_flash_attention_for_cpu_backward", 1, 7},
+    {"_scaled_dot_product_efficient_attention_backward", 1, 11},
+    {"_scaled_dot_product_cudnn_attention_backward", 1, 14},
+    {"_scaled_dot_product_fused_attention_overrideable_backward", 1, 13},
+    {"_flash_attention_forward", 0, 8, true},
+    {"_flash_attention_backward", 1, 11, true},
+    {"flash_attn::_flash_attn_forward", 0, 5, true},
+    {"flash_attn::_flash_attn_backward", 1, 11, true},
+};
+
+Definition Attention(const Event& event, const AttentionInputs& inputs) {
+  const char* const operation = absl::EndsWith(inputs.name, "_backward") ? "attention_backward" : "attention_forward";
   trace::OpDefinition definition;
   trace::Cudnn* op = NewNetworkOp(&definition, operation);
   trace::CudnnPlan* plan = op->mutable_plan();
@@ -253,11 +279,12 @@ Definition Attention(const Event& event, size_t first, const char* operation, bo
   plan->set_heuristic_rank(-1);
   trace::CudnnNode* node = plan->add_node();
   node->set_operation(operation);
-  for (size_t i = first; i < first + 3; ++i) {
+  if (absl::EqualsIgnoreCase(event.InputAt(inputs.causal).value, "true")) node->set_mode("causal");
+  for (size_t i = inputs.first; i < inputs.first + 3; ++i) {
     const Input& input = event.InputAt(i);
     if (!IsTensor(input, 4)) return std::nullopt;
     Dims dims = input.dims;
-    if (lengths_first) std::swap(dims[1], dims[2]);
+    if (inputs.lengths_first) std::swap(dims[1], dims[2]);
     node->add_input_uid(AddTensor(op, Tensor::INPUT, TypeOf(input), dims).uid());
   }
   return definition;
@@ -333,10 +360,6 @@ const absl::flat_hash_map<string_view, Define>& Operators() {
       {"aten::convolution", Convolution},
       {"aten::_convolution", Convolution},
       {"aten::convolution_backward", ConvolutionBackward},
-      {"aten::scaled_dot_product_attention",
-       [](const Event& e) { return Attention(e, 0, "attention_forward", false); }},
-      {"flash_attn::_flash_attn_forward", [](const Event& e) { return Attention(e, 0, "attention_forward", true); }},
-      {"flash_attn::_flash_attn_backward", [](const Event& e) { return Attention(e, 1, "attention_backward", true); }},
       {"record_param_comms", Collective},
   };
   return kOperators;
@@ -347,10 +370,9 @@ const absl::flat_hash_map<string_view, Define>& Operators() {
 Definition DefineOperator(const Event& event) {
   const auto found = Operators().find(event.name);
   if (found != Operators().end()) return found->second(event);
-  if (!absl::StartsWith(event.name, "aten::_scaled_dot_product_")) return std::nullopt;
-  // _scaled_dot_product_flash_attention and its kin: one operator for each way.
-  return absl::EndsWith(event.name, "_backward") ? Attention(event, 1, "attention_backward", false)
-                                                 : Attention(event, 0, "attention_forward", false);
+  const string_view name = absl::StripPrefix(event.name, "aten::");
+  const auto attention = absl::c_find_if(kAttentions, [&](const AttentionInputs& one) { return one.name == name; });
+  return attention == std::end(kAttentions) ? std::nullopt : Attention(event, *attention);
 }
 
 bool HasBothGradients(const trace::OpDefinition& definition) {
@@ -378,10 +400,10 @@ Gradient GradientOfKernel(string_view name) {
 
 bool CarriesOut(string_view name) {
   if (!absl::ConsumePrefix(&name, "aten::")) return false;
-  for (const char* one : {"cudnn_convolution", "miopen_convolution", "miopen_depthwise_convolution",
-                          "mkldnn_convolution", "cudnn_convolution_relu", "_conv_depthwise2d", "conv_depthwise3d",
-                          "_flash_attention_forward", "_flash_attention_backward", "_efficient_attention_forward",
-                          "_efficient_attention_backward", "mkldnn_linear", "_nnpack_spatial_convolution"}) {
+  for (const char* one :
+       {"cudnn_convolution", "miopen_convolution", "miopen_depthwise_convolution", "mkldnn_convolution",
+        "cudnn_convolution_relu", "_conv_depthwise2d", "conv_depthwise3d", "_efficient_attention_forward",
+        "_efficient_attention_backward", "mkldnn_linear", "_nnpack_spatial_convolution"}) {
     if (name == one) return true;
   }
   return false;

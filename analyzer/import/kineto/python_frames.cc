@@ -82,7 +82,7 @@ std::string ScriptOf(string_view name) {
   return std::string(file.substr(file.rfind('/') + 1));
 }
 
-void PythonFrames::Open(const std::string& name) {
+void PythonFrames::Open(const std::string& name, int64_t end_ns) {
   const auto [place, is_new] = known_.try_emplace(name);
   Frame& frame = place->second;
   if (is_new && absl::StartsWith(name, kModule)) {
@@ -93,7 +93,7 @@ void PythonFrames::Open(const std::string& name) {
     frame.file = writer_->String(FullPath(file));
     frame.function = writer_->String(function);
   }
-  open_.push_back({frame});
+  open_.push_back({frame, open_.empty() ? end_ns : std::min(end_ns, open_.back().end_ns)});
 }
 
 // The number of a module: "nn.Module: CLASS_NUMBER" names one object. Its place follows from the modules around its first call.

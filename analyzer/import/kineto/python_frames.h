@@ -18,8 +18,11 @@ class PythonFrames {
  public:
   explicit PythonFrames(PacketWriter* writer) : writer_(writer) {}
 
-  void Open(const std::string& name);
-  void Close() { open_.pop_back(); }
+  // Ends with the frame around it at the latest.
+  void Open(const std::string& name, int64_t end_ns);
+  void CloseUntil(int64_t ns) {
+    while (!open_.empty() && open_.back().end_ns <= ns) open_.pop_back();
+  }
   // Id of the stack of open frames; 0: none is open.
   uint32_t Stack();
 
@@ -33,6 +36,7 @@ class PythonFrames {
   };
   struct OpenFrame {
     Frame frame;
+    int64_t end_ns = 0;
     uint32_t stack = 0;  // up to this frame, once it was asked for
   };
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "analyzer/import/kineto/operator_definitions.h"
+#include "analyzer/model/op_kind.h"
 #include "analyzer/model/scope_role.h"
 #include "preload/format/hook_table.h"
 
@@ -23,6 +24,16 @@ std::string FamilyOf(const std::string& function) {
   if (absl::StrContains(name, "Launch")) return "cuda_launch";
   if (absl::StrContains(name, "Memcpy") || absl::StrContains(name, "Memset")) return "cuda_copy";
   if (absl::StrContains(name, "Synchronize")) return "cuda_sync";
+  return "cuda_noise";
+}
+
+// Others of CUPTI's names are the driver's work, or tell nothing ("Unrecognized").
+std::string FamilyOfOverhead(const std::string& name) {
+  if (name == kQueueIsFull) return "cuda_sync";
+  for (const char* own :
+       {"Activity Buffer Request", "Buffer Flush", "Instrumentation", "Resource", "UVM Activity Init"}) {
+    if (name == own) return kProfilerFamily;
+  }
   return "cuda_noise";
 }
 
@@ -70,17 +81,16 @@ void ThreadPackets::Write(const ThreadKey& key, const std::vector<HostEvent>& ev
 
 void ThreadPackets::Begin(const std::vector<HostEvent>& events, size_t i) {
   const HostEvent& event = events[i];
-  Open open{&event, open_.empty() ? event.end_ns : std::min(event.end_ns, open_.back().end_ns)};
   if (event.category == Category::kPython) {
-    frames_.Open(kept_.names[event.name]);
-    open_.push_back(open);
+    frames_.Open(kept_.names[event.name], event.end_ns);
     return;
   }
+  Open open{&event, open_.empty() ? event.end_ns : std::min(event.end_ns, open_.back().end_ns)};
   BeginWeights(event.start_ns);
   open.stack = frames_.Stack();
   open.first_sequence = sequence_ + 1;
   open.call_start_ns = event.start_ns;
-  if (event.category == Category::kRuntime) {
+  if (event.category == Category::kRuntime || event.category == Category::kOverhead) {
     BeginCall(&open);
   } else {
     open.kind = KindOf(event);
@@ -163,16 +173,14 @@ void ThreadPackets::BeginWeights(int64_t ns) {
   }
 }
 
+// Frames and scopes end independently: a range that a "with" opens begins in its __enter__, and outlives it.
 void ThreadPackets::CloseUntil(int64_t ns) {
+  frames_.CloseUntil(ns);
   while (!open_.empty() && open_.back().end_ns <= ns) {
     const Open open = open_.back();
     open_.pop_back();
-    if (open.event->category == Category::kPython) {
-      frames_.Close();
-    } else {
-      if (open.sequence != 0) AddCall(open);
-      if (!open.is_call) AddScope(open);
-    }
+    if (open.sequence != 0) AddCall(open);
+    if (!open.is_call) AddScope(open);
   }
 }
 
@@ -222,8 +230,11 @@ trace::OpDefinition ThreadPackets::CallDefinition(const Open& open) const {
   trace::OpDefinition definition;
   const std::string& function = kept_.names[open.event->name];
   definition.set_function(function);
-  definition.set_family(FamilyOf(function));
+  const bool is_overhead = open.event->category == Category::kOverhead;
+  definition.set_family(is_overhead ? FamilyOfOverhead(function) : FamilyOf(function));
   definition.set_time_source(trace::CLOCK_TICKS);
+  if (const auto wait = kept_.waits.find(open.event->number); wait != kept_.waits.end())
+    definition.set_detail(wait->second);
   if (absl::EndsWith(function, "Malloc") || absl::EndsWith(function, "Free")) {  // of CUDA and HIP
     definition.mutable_allocation()->set_kind(trace::Allocation::DEVICE);
     definition.mutable_allocation()->set_is_free(absl::EndsWith(function, "Free"));

@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/strip.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/limits.h"
 
@@ -139,6 +140,8 @@ Category CategoryOf(string_view name) {
       {"gpu_memcpy", Category::kCopy},
       {"gpu_memset", Category::kSet},
       {"cpu_instant_event", Category::kInstant},
+      {"cuda_sync", Category::kSync},
+      {"overhead", Category::kOverhead},
       {"Operator", Category::kOperator},
       {"Runtime", Category::kRuntime},  // PyTorch before 1.10
       {"Kernel", Category::kKernel},
@@ -166,6 +169,7 @@ const Known* FindKnown(string_view name) {
       {"device", {.number = &Event::device}},
       {"context", {.number = &Event::context}},
       {"stream", {.number = &Event::stream}},
+      {"wait_on_stream", {.number = &Event::event_stream}},
       {"bytes", {.number = &Event::bytes}},
       {"registers per thread", {.number = &Event::registers}},
       {"shared memory", {.number = &Event::shared_bytes}},
@@ -436,8 +440,9 @@ absl::Status ReadTraceJson(const std::string& path, const std::function<void(con
   } else if (result.IsError()) {
     const std::string what = text.is_too_long() ? absl::StrCat("a text of more than ", kMostTextBytes, " bytes")
                              : !handler.trouble().empty() ? handler.trouble()
-                             : text.at_end()              ? "the JSON ends here, in the middle: the file is cut off"
-                                                          : rapidjson::GetParseError_En(result.Code());
+                             : text.at_end()
+                                 ? "the JSON ends here, in the middle: the file is cut off"
+                                 : std::string(absl::StripSuffix(rapidjson::GetParseError_En(result.Code()), "."));
     why = absl::StrCat(path, ": byte ", result.Offset(), " of its text: ", what);
   }
   if (!facts->has_events) {

@@ -14,7 +14,20 @@
 
 namespace dlhook::analyzer::inline kineto {
 
-enum class Category : uint8_t { kOther, kAnnotation, kPython, kOperator, kRuntime, kKernel, kCopy, kSet, kInstant };
+// kOverhead: of the profiler, or of the driver, on a thread that is not told.
+enum class Category : uint8_t {
+  kOther,
+  kAnnotation,
+  kPython,
+  kOperator,
+  kRuntime,
+  kOverhead,
+  kKernel,
+  kCopy,
+  kSet,
+  kInstant,
+  kSync
+};
 // Whether events of the category have their time on a thread of the program.
 constexpr bool IsOnHost(Category category) { return category > Category::kOther && category < Category::kKernel; }
 
@@ -44,6 +57,7 @@ struct Event {
   int64_t device = 0;
   int64_t context = 0;
   int64_t stream = 0;
+  int64_t event_stream = -1;  // that an event was recorded on, which a call waits for
   int64_t bytes = 0;
   int64_t registers = 0;
   int64_t shared_bytes = 0;

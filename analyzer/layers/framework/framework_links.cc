@@ -85,7 +85,7 @@ void PlaceCalls(const TraceModel& model, Attribution* attribution) {
   for (CallIndex call = 0; call < calls.size(); ++call) {
     const ScopeIndex own = calls.ScopeOf(call);
     const ScopeIndex scope = own != kNone ? own : workers.OpAround(call);
-    if (scope == kNone) continue;
+    if (scope == kNone || model.ops[calls.op[call]].family == kProfilerFamily) continue;
     Place place = attribution->of_scope[scope];
     place.direction = DirectionOfCall(place.direction, model.ops[calls.op[call]]);
     attribution->of_call[call] = place;

@@ -149,6 +149,7 @@ absl::StatusOr<Table> ConvolutionsTable(const TraceModel& model, const TableOpti
   }
   const auto order = ByWeight(rows, &Convolution::time_ns);
   Table table = NewTable("convolutions", "Cost of convolutions by algorithm", ConvolutionsColumns(options), order);
+  SayWhyNone(model, "shapes", &table);
   AddBoundNotes(options, &table);
   for (const Convolution* row : order) {
     const std::optional<double> peak = options.peaks == nullptr ? std::nullopt : options.peaks->RateOf(*row->op);

@@ -152,6 +152,7 @@ absl::StatusOr<Table> GemmTable(const TraceModel& model, const TableOptions& opt
   columns.InsertAfter("flops", BoundColumns(options).Of(&Product::bounds));
   Table table = NewTable("gemm", "Matrix products by shape", columns, order);
   if (!groups.empty()) table.notes.push_back(Note(groups, gemm_ns, model.wall_ns()));
+  SayWhyNone(model, "shapes", &table);
   AddBoundNotes(options, &table);
   return table;
 }

@@ -2,6 +2,7 @@
 #include "analyzer/gpu/gpu_idle.h"
 
 #include "absl/strings/str_format.h"
+#include "analyzer/model/op_kind.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
 #include "analyzer/tables/gpu/idle_shares.h"
@@ -18,7 +19,9 @@ constexpr char kOutside[] = "[outside of steady steps]";
 
 constexpr char kCauses[] =
     "Each nanosecond in which no kernel of the network runs has one. communication, copies: only that runs on the "
-    "device. While nothing runs, by what the thread that requested the next work did until it requested it: input "
+    "device. While nothing runs: profiler: what recorded an imported trace held up a call; else by what the thread "
+    "that "
+    "requested the next work did until it requested it: input "
     "pipeline: it was in the data loader; synchronization: it waited for the GPU, or would have requested that much "
     "earlier had it not waited before; launch-bound: it was busy with calls, framework or Python; no processor: the "
     "part of that in which, by the looks of the table threads, it had none; and from then on: launch-bound (or no "
@@ -120,6 +123,8 @@ class IdleSums {
     return kind;
   }
 
+  static const std::string& NameOf(const Op& op) { return IsKind(op, OpKind::kCall) ? op.problem : op.function; }
+
   std::string LabelOf(const Kind& kind) const {
     switch (kind.what) {
       case What::kToDevice:
@@ -129,7 +134,7 @@ class IdleSums {
       case What::kOtherCopy:
         return kDeviceWorkLabel;
       case What::kCall:
-        return kind.index == kNone ? "" : model_.ops[kind.index].function;
+        return kind.index == kNone ? "" : NameOf(model_.ops[kind.index]);
       case What::kScope:
         return ScopeLabel(model_, kind.index);
       case What::kPython:

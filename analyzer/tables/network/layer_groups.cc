@@ -5,6 +5,7 @@
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/functions/askers.h"
 #include "analyzer/layers/functions/layer_functions.h"
+#include "analyzer/model/op_kind.h"
 #include "analyzer/time/gap_places.h"
 #include "analyzer/time/thread_activity.h"
 #include "preload/format/taps.h"
@@ -47,6 +48,8 @@ LayerGroups::LayerGroups(const TraceModel& model, const Attribution& attribution
   first_rest_ = static_cast<GroupIndex>(groups_.size());
   framework_ = Group("", "[other framework ops]");
   library_ = Group("", "[other library calls]");
+  const bool has_profiler = absl::c_any_of(model.ops, [](const Op& op) { return op.family == kProfilerFamily; });
+  profiler_ = has_profiler ? Group("", "[the profiler itself]") : library_;
   not_seen_ = Group("", kNotSeen);
   communication_ = Group("", kCommunicationLabel);
   data_loading_ = Group("", "[data loading]");
@@ -150,7 +153,9 @@ GroupIndex LayerGroups::OfCall(CallIndex call) const {
   if (!of_call_.empty()) return of_call_[call];
   if (by_ == LayersBy::kOp) return of_op_[model_.calls.op[call]];
   const LayerIndex layer = attribution_.of_call[call].layer;
-  return layer == kNone ? OfStack(model_.PythonStackOf(call), library_) : of_layer_[layer];
+  if (layer != kNone) return of_layer_[layer];
+  const bool is_of_profiler = model_.ops[model_.calls.op[call]].family == kProfilerFamily;
+  return is_of_profiler ? profiler_ : OfStack(model_.PythonStackOf(call), library_);
 }
 
 GroupIndex LayerGroups::OfStack(StackIndex stack, GroupIndex otherwise) const {

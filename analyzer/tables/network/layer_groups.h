@@ -76,8 +76,8 @@ class LayerGroups {
   std::map<std::pair<StackIndex, StackIndex>, GroupIndex> of_gap_;
   std::vector<GroupPlace> of_sample_;
   std::map<std::string, SampleSum> nameless_;
-  GroupIndex first_rest_ = 0, framework_ = 0, library_ = 0, not_seen_ = 0, communication_ = 0, data_loading_ = 0,
-             waiting_ = 0;
+  GroupIndex first_rest_ = 0, framework_ = 0, library_ = 0, profiler_ = 0, not_seen_ = 0, communication_ = 0,
+             data_loading_ = 0, waiting_ = 0;
   GroupIndex other_threads_ = 0, unattributed_ = 0;
   GroupIndex gpu_unknown_ = 0, gpu_idle_ = 0, gpu_blind_ = 0;
 };

@@ -19,6 +19,10 @@ constexpr char kOtherOrder[] =
 constexpr char kCrossed[] =
     "kinds of operations of which some rank was done before another began, or made another number: several groups of "
     "ranks, or lost records";
+constexpr char kApart[] =
+    "communicators of which, by the clocks, some rank was done with an operation before another began it, in most of "
+    "them: the "
+    "clocks are apart, or the recordings begin with other operations";
 constexpr char kSwapped[] =
     "operations that ran at the same time on a rank and began in another order than on the others";
 constexpr double kMostSwapped = 0.05;  // of the operations of a kind; more are those of several groups
@@ -106,8 +110,9 @@ std::map<std::string, std::vector<Member>> FindCollectiveRanges(const TraceModel
 absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> CollectivesOnGpu(const TraceModel& model) {
   absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> spans;
   for (GpuIndex i = 0; i < model.gpu.size(); ++i) {
-    const CallIndex call = model.gpu.call[i];
-    if (call == kNone || !model.ops[model.calls.op[call]].collective()) continue;
+    CallIndex call = model.gpu.call[i];  // or the launch that the collective made
+    while (call != kNone && !model.ops[model.calls.op[call]].collective()) call = model.calls.parent[call];
+    if (call == kNone) continue;
     const auto [span, is_new] = spans.try_emplace(call, model.gpu.start_ns[i], model.gpu.end_ns[i]);
     span->second.first = std::min(span->second.first, model.gpu.start_ns[i]);
     span->second.second = std::max(span->second.second, model.gpu.end_ns[i]);
@@ -182,10 +187,7 @@ class Matcher {
         const int64_t start_ns = model_.scopes.start_ns[member.ranges[k]];
         meeting.arrivals.push_back({member.process, start_ns, start_ns, EndOf(member.ranges[k])});
       }
-      const int64_t last_ns = meeting.LastNs();
-      const bool is_met =
-          absl::c_all_of(meeting.arrivals, [&](const Arrival& arrival) { return arrival.end_ns >= last_ns; });
-      if (is_met || !must_meet) {
+      if (!must_meet || IsMet(meeting)) {
         meetings.push_back(std::move(meeting));
       } else if (!absl::c_any_of(members, [&](const Member& m) { return IsBeside(m, k); })) {
         return false;
@@ -216,16 +218,29 @@ class Matcher {
   void MatchMembers(const std::vector<Member>& members) {
     size_t count = members.front().calls.size();
     for (const Member& member : members) count = std::min(count, member.calls.size());
+    std::vector<Meeting> meetings;
+    int64_t met = 0;  // more than not
     for (size_t k = 0; k < count; ++k) {
       const auto kind = [&](const Member& member) {
         return model_.ops[model_.calls.op[member.calls[k]]].collective()->kind;
       };
       if (!absl::c_all_of(members, [&](const Member& m) { return kind(m) == kind(members.front()); })) {
         ++result_.oddities[kOtherOrder];
-        return;
+        break;
       }
-      result_.meetings.push_back(MeetingOf(members, k));
+      meetings.push_back(MeetingOf(members, k));
+      if (meetings.back().on_gpu && IsSynchronizing(kind(members.front()))) met += IsMet(meetings.back()) ? 1 : -1;
     }
+    if (met < 0) {
+      ++result_.oddities[kApart];
+    } else {
+      std::move(meetings.begin(), meetings.end(), std::back_inserter(result_.meetings));
+    }
+  }
+
+  static bool IsMet(const Meeting& meeting) {
+    const int64_t last_ns = meeting.LastNs();
+    return absl::c_all_of(meeting.arrivals, [&](const Arrival& arrival) { return arrival.end_ns >= last_ns; });
   }
 
   Meeting MeetingOf(const std::vector<Member>& members, size_t k) const {

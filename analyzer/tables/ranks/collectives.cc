@@ -231,6 +231,15 @@ absl::StatusOr<Table> CollectivesTable(const TraceModel& model, const TableOptio
   if (GpuTimesOf(model, options) != GpuTimes::kNone) columns.InsertAfter("bytes", GpuColumns());
   Table table = NewTable("collectives", "Communication between ranks", columns, order);
   AddRanges(model, &table);
+  if (!table.rows.empty() || !table.notes.empty()) return table;
+  int64_t ns = 0;
+  for (GpuIndex i = 0; i < model.gpu.size(); ++i)
+    ns += GpuWorkOf(model, i) == GpuWork::kCommunication ? model.gpu.DurationNs(i) : 0;
+  if (ns > 0) {
+    table.notes.push_back(absl::StrCat(
+        "None: kernels of communication ran for ", HumanTime(ns),
+        " (tables kernels, overlap); which operations on how many bytes they were, the trace does not tell."));
+  }
   return table;
 }
 

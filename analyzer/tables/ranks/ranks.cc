@@ -282,6 +282,12 @@ class RankTable {
           absl::StrCat("The ranks ran on ", hosts.size(),
                        " machines: arrivals are only as exact as their clocks (CLOCK_REALTIME) agree."));
     }
+    const auto is_imported = [&](ProcessIndex process) { return model_.processes[process].tool_version == "Kineto"; };
+    if (shown.size() > 1 && hosts.contains("") && absl::c_any_of(shown, is_imported)) {
+      table->notes.emplace_back(
+          "Not all machines of the ranks are known: arrivals are only as exact as their clocks (CLOCK_REALTIME) "
+          "agree.");
+    }
     for (const auto& [sentence, count] : oddities_) {
       table->notes.push_back(absl::StrCat("Not matched: ", sentence, " (", count, ")."));
     }

@@ -104,19 +104,26 @@ std::string GapsOf(const TraceModel& model, ProcessIndex process) {
 absl::StatusOr<Table> MemoryTable(const TraceModel& model, const TableOptions& options) {
   const TypedColumns<MemoryRow> columns = MemoryColumns(model.processes.size() > 1);
   Table table = NewTable("memory", "What memory is held for, at its peak", columns);
-  if (model.memory.empty()) return table;  // finding steps takes time
+  if (model.memory.empty()) {  // finding steps takes time
+    SayWhyNone(model, "memory", &table);
+    return table;
+  }
   const LayerAnalysis& analysis = *options.analysis;
   const auto& use = analysis.Derived<MemoryUse>(model, analysis.attribution(), analysis.steps());
   const MemoryRows rows(model, analysis.attribution());
   for (const ProcessIndex process : ByRank(model)) {
     const std::string gaps = GapsOf(model, process);
     if (!gaps.empty()) table.notes.push_back(gaps);
+    std::vector<const DeviceMemory*> devices;  // most first
     for (const DeviceMemory& device : use.devices) {
-      if (device.process != process) continue;
-      for (const MemoryRow& row : rows.Of(device)) AddRow(columns, row, &table);
+      if (device.process == process) devices.push_back(&device);
+    }
+    absl::c_stable_sort(devices, [](auto* a, auto* b) { return a->peak_bytes > b->peak_bytes; });
+    for (const DeviceMemory* device : devices) {
+      for (const MemoryRow& row : rows.Of(*device)) AddRow(columns, row, &table);
       table.notes.push_back(
           absl::StrCat(model.processes.size() > 1 ? absl::StrCat(ProcessLabel(model, process), ": ") : "", "peak of ",
-                       PeakSentence(model, analysis.attribution(), device), "."));
+                       PeakSentence(model, analysis.attribution(), *device), "."));
     }
   }
   return table;

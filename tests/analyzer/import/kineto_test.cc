@@ -109,6 +109,21 @@ TEST_F(Kineto, ModulesAndPlaces) {
   EXPECT_EQ(model.processes[0].pid, 7u);
 }
 
+TEST_F(Kineto, RangesOutliveTheFrameThatOpensThem) {
+  const TraceModel model =
+      Model({Event("python_function", "train.py(3): step", 10, 90),
+             Event("python_function", "torch/autograd/profiler.py(9): __enter__", 11, 4),
+             Event("user_annotation", "Optimizer.step#SGD.step", 12, 80),
+             Event("python_function", "torch/optim/sgd.py(9): step", 20, 50), Event("cpu_op", "aten::add_", 30, 5)});
+  ASSERT_EQ(model.scopes.size(), 2u);
+  EXPECT_EQ(model.scopes.duration_ns[0], 80'000);
+  EXPECT_EQ(model.scopes.parent[1], 0u);
+  std::vector<std::string> files;  // innermost first
+  for (const PythonFrame& frame : model.python_stacks[model.scopes.look[1].stack].frames)
+    files.push_back(model.names[frame.file]);
+  EXPECT_THAT(files, ElementsAre("site-packages/torch/optim/sgd.py", "train.py"));
+}
+
 TEST_F(Kineto, Memory) {
   const auto event = [](double us, const std::string& args, int thread = 7) {
     return absl::StrCat(R"({"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 7, "tid": )", thread,
@@ -189,6 +204,69 @@ TEST_F(Kineto, KernelsTellGradientsOfAConvolutionApart) {
   events = launches;
   events.insert(events.end(), {Kernel("a", 60, 1), Kernel("b", 64, 2)});
   EXPECT_EQ(FindOp(Model(events), "aten::convolution_backward"), nullptr);  // names tell nothing
+}
+
+TEST_F(Kineto, CausalAttentionCountsHalf) {
+  const auto of = [&](const std::string& name, const std::string& values, const std::string& key_length = "32") {
+    const std::string arguments = absl::StrReplaceAll(
+        R"("Input Dims": [[2, 4, 32, 16], [2, 4, KEYS, 16], [2, 4, KEYS, 16]], "Concrete Inputs": [VALUES])",
+        {{"KEYS", key_length}, {"VALUES", values}});
+    const TraceModel model = Model({Event("cpu_op", name, 10, 5, arguments)});
+    const Op* const op = FindOp(model, name);
+    EXPECT_NE(op, nullptr) << name;
+    return op == nullptr ? std::pair(std::string(), int64_t{0}) : std::pair(op->problem, op->flops.value_or(0));
+  };
+  constexpr int64_t kWhole = 2 * 2 * 2 * 4 * 32 * 32 * 16;
+  constexpr char kSdpa[] = "aten::scaled_dot_product_attention";
+  EXPECT_EQ(of(kSdpa, R"("", "", "", "", "0.", "False", "", "False")"), std::pair(std::string("2x4x32x16"), kWhole));
+  EXPECT_EQ(of(kSdpa, R"("", "", "", "", "0.", "True", "", "False")"),
+            std::pair(std::string("2x4x32x16 causal"), kWhole / 2));
+  EXPECT_EQ(of(kSdpa, R"("", "", "", "", "0.", "True", "", "False")", "64").second, 2 * kWhole);
+  EXPECT_EQ(of("aten::_scaled_dot_product_efficient_attention", R"("", "", "", "", "True", "0.", "False", "")").second,
+            kWhole);
+  EXPECT_EQ(of("aten::_scaled_dot_product_cudnn_attention", R"("", "", "", "", "False", "0.", "True", "False")").second,
+            kWhole / 2);
+  EXPECT_EQ(of("aten::_flash_attention_forward", R"("", "", "", "", "", "4", "4", "0.", "True", "False")").second,
+            kWhole / 32 * 4 / 2);  // lengths come before heads
+}
+
+TEST_F(Kineto, WaitsTellTheirStream) {
+  const auto call = [](const std::string& name, int us, int correlation) {
+    return Event("cuda_runtime", name, us, 5, absl::StrCat("\"correlation\": ", correlation));
+  };
+  const TraceModel model = Model(
+      {call("cudaStreamSynchronize", 10, 1), call("cudaStreamWaitEvent", 20, 2), call("cudaDeviceSynchronize", 30, 3),
+       Event("cuda_sync", "Stream Sync", 11, 3, R"("stream": 7, "correlation": 1)"),
+       Event("cuda_sync", "Stream Wait Event", 21, 3, R"("wait_on_stream": 7, "stream": 20, "correlation": 2)"),
+       Event("cuda_sync", "Context Sync", 31, 3, R"("stream": 4294967295, "correlation": 3)")});
+  EXPECT_EQ(FindOp(model, "cudaStreamSynchronize")->problem, "cudaStreamSynchronize stream 7");
+  EXPECT_EQ(FindOp(model, "cudaStreamWaitEvent")->problem, "cudaStreamWaitEvent stream 20, for an event of stream 7");
+  EXPECT_EQ(FindOp(model, "cudaDeviceSynchronize")->problem, "cudaDeviceSynchronize");
+}
+
+TEST_F(Kineto, OverheadIsInsideTheCallThatItHeldUp) {
+  const auto overhead = [](const std::string& name, int us) {
+    return absl::StrReplaceAll(Event("overhead", name, us, 10),
+                               {{"\"pid\": 7, \"tid\": 7", "\"pid\": -1, \"tid\": 0"}});
+  };
+  const auto call = [](const std::string& name, int us, int thread) {
+    return Event("cuda_runtime", name, us, 20, "", thread);
+  };
+  const TraceModel model =
+      Model({call("cudaLaunchKernel", 10, 7), overhead("Activity Buffer Request", 15), call("cudaLaunchKernel", 50, 7),
+             overhead("Lazy Function Loading", 55), call("cudaLaunchKernel", 70, 7), overhead("Unrecognized", 75),
+             call("cudaDeviceSynchronize", 90, 7), overhead("Buffer Flush", 95), call("cudaLaunchKernel", 130, 7),
+             call("cudaLaunchKernel", 130, 8), overhead("Resource", 135)});
+  std::vector<std::string> told;
+  for (CallIndex i = 0; i < model.calls.size(); ++i) {
+    const Op& op = model.ops[model.calls.op[i]];
+    if (model.calls.parent[i] == kNone) continue;
+    told.push_back(
+        absl::StrCat(op.family, ": ", op.function, " in ", model.ops[model.calls.op[model.calls.parent[i]]].function));
+  }
+  EXPECT_THAT(told, ElementsAre("profiler: Activity Buffer Request in cudaLaunchKernel",
+                                "cuda_noise: Lazy Function Loading in cudaLaunchKernel",
+                                "cuda_noise: Unrecognized in cudaLaunchKernel"));
 }
 
 TEST_F(Kineto, TextThatIsNotUtf8) {
