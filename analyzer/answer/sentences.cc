@@ -10,6 +10,7 @@
 #include "analyzer/analysis/memory_use.h"
 #include "analyzer/findings/own_cost.h"
 #include "analyzer/model/release.h"
+#include "analyzer/steps/step_assembly.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/time/thread_states.h"
 
@@ -93,6 +94,7 @@ std::string PauseSentence(const StepFacts& facts) {
   const std::vector<StepTrack>& tracks = facts.options().analysis->steps();
   const bool are_requests = facts.steps().kind == StepKind::kInference;
   if (!are_requests || tracks.size() != 1 || !facts.model().read_spans.empty()) return "";
+  if (!AreStepsKnownBetweenWindows(facts.model())) return "";
   int64_t in_ns = 0, pause_ns = 0;
   const Step* before = nullptr;
   for (const Step& step : tracks.front().steps) {
@@ -148,7 +150,7 @@ double WholeRate(const StepFacts& facts) {
     samples += step.samples;
     ++(step.samples == 0 ? untold : told);
   }
-  if (told == 0) return 0;
+  if (told == 0 || !AreStepsKnownBetweenWindows(facts.model())) return 0;
   samples += samples * untold / told;
   const int64_t stopped_ns = StoppedNs(facts.model(), track->process, first->start_ns, last->end_ns);
   return static_cast<double>(samples) * 1e9 / static_cast<double>(last->end_ns - first->start_ns - stopped_ns);
@@ -275,8 +277,9 @@ std::string RecordedPart(const StepFacts& facts, const std::optional<WindowCost>
   int64_t most_ns = 0;
   for (const auto& [process, ns] : recorded_ns) most_ns = std::max(most_ns, ns);
   if (cost.has_value()) {
-    return absl::StrCat(" Operations were recorded in ", cost->recorded, " of ", cost->all,
-                        " steps; what follows is the mean of ", facts.steps().count(), " of these, ",
+    return absl::StrCat(" Operations were recorded in ", cost->recorded, " of ", cost->all, " steps",
+                        cost->slow > 0 ? absl::StrCat(" (", cost->slow, " of them for being slow)") : "",
+                        "; what follows is the mean of ", facts.steps().count(), " of these, ",
                         HumanTime(facts.step_ns()), ".", cost->is_cost_told ? CostSentence(*cost, facts.step_ns()) : "",
                         cost->is_cost_told && cost->has_gpu_times_throughout
                             ? " GPU times, whose cost is not in this, were recorded throughout."

@@ -86,14 +86,18 @@ inline bool CountsSamples(LossReason reason) { return reason == LossReason::kSam
 // For these, profiles and programs of a compiler's library.
 inline bool CountsProfiles(LossReason reason) { return reason == LossReason::kProfilesDropped; }
 
+// For these, calls that are in totals, but not by shape.
+inline bool CountsShapes(LossReason reason) { return reason == LossReason::kShapesDropped; }
+
 inline bool CountsCalls(LossReason reason) {
-  return !CountsScopes(reason) && !CountsReadings(reason) && !CountsGpuRecords(reason) && !CountsSamples(reason) &&
-         !CountsProfiles(reason);
+  return !CountsShapes(reason) && !CountsScopes(reason) && !CountsReadings(reason) && !CountsGpuRecords(reason) &&
+         !CountsSamples(reason) && !CountsProfiles(reason);
 }
 
 // The noun for Loss.calls.
 inline const char* LossNoun(LossReason reason, bool is_one) {
   if (CountsScopes(reason)) return is_one ? "scope" : "scopes";
+  if (CountsShapes(reason)) return is_one ? "shape of a call" : "shapes of calls";
   if (CountsReadings(reason)) return is_one ? "reading of counters" : "readings of counters";
   if (CountsSamples(reason)) return is_one ? "sample" : "samples";
   if (CountsProfiles(reason)) return is_one ? "profile or program of XLA" : "profiles and programs of XLA";

@@ -183,6 +183,7 @@ struct ScopeWindow {
   ProcessIndex process = 0;
   int64_t start_ns = 0;
   int64_t end_ns = 0;
+  bool is_slow_step = false;  // kept because it was slow (kSlowStepName): no sample of the others
 };
 
 // An operation of a program that XLA compiled. The links of scopes of kind kXlaOp refer to them.

@@ -48,6 +48,7 @@ void PythonBuilder::AddDefinitions(const trace::Interned& interned) {
     const NameIndex name = table_->Name(string.value());
     if (string.value().size() > kMaxNameBytes) oddities_->Count("a name of more than 16 KiB (it was cut)");
     if (string.value() == kScopeWindowName) scope_window_ = name;
+    if (string.value() == kSlowStepName) slow_step_ = name;
     Set(string.iid(), name, &name_by_iid_);
   }
   for (const trace::InternedPythonStack& stack : interned.python_stack()) {

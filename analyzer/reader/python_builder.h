@@ -44,7 +44,8 @@ class PythonBuilder {
                                                                        : UnknownStack();
   }
 
-  bool IsScopeWindow(NameIndex name) const { return name == scope_window_; }
+  bool IsScopeWindow(NameIndex name) const { return name == scope_window_ || IsSlowStep(name); }
+  bool IsSlowStep(NameIndex name) const { return name == slow_step_; }
 
   // Call after the last packet: removes cycles among modules.
   void Finish();
@@ -60,8 +61,8 @@ class PythonBuilder {
   NameTable* table_;
   Oddities* oddities_;
   ProcessIndex process_;
-  size_t first_module_;             // of this process
-  NameIndex scope_window_ = kNone;  // kScopeWindowName, once it is defined
+  size_t first_module_;                                 // of this process
+  NameIndex scope_window_ = kNone, slow_step_ = kNone;  // kScopeWindowName and kSlowStepName, once they are defined
   std::vector<NameIndex> name_by_iid_;
   std::vector<StackIndex> stack_by_iid_;
   absl::flat_hash_map<uint32_t, ModuleIndex> module_by_object_;

@@ -39,7 +39,7 @@ void ThreadScopes::Add(const trace::ScopeBatch& batch, const ReadParts& parts, P
     if (!names->IsScopeWindow(scope.name)) {
       Add(scope, parts);
     } else if (parts.all() || parts.Has(StartOf(scope), scope.end_ticks)) {
-      windows_.emplace_back(StartOf(scope), scope.end_ticks);
+      windows_.push_back({StartOf(scope), scope.end_ticks, names->IsSlowStep(scope.name)});
     }
   }
 }
@@ -53,8 +53,8 @@ void ThreadScopes::Add(const RecordedScope& scope, const ReadParts& parts) {
 
 // Windows may begin and end anywhere: they do not nest.
 void ThreadScopes::AppendWindows(const ClockMap& clock, ThreadIndex thread, TraceModel* model) const {
-  for (const auto& [start, end] : windows_) {
-    model->scope_windows.push_back({model->threads[thread].process, clock.ToNs(start), clock.ToNs(end)});
+  for (const auto& [start, end, is_slow_step] : windows_) {
+    model->scope_windows.push_back({model->threads[thread].process, clock.ToNs(start), clock.ToNs(end), is_slow_step});
   }
 }
 

@@ -35,7 +35,7 @@ class ThreadScopes {
   static void Join(const std::vector<NestedScopes::Calls>& scopes_of_calls, size_t first_call, TraceModel* model);
 
   StagedScopes scopes_;
-  std::vector<std::pair<uint64_t, uint64_t>> windows_;  // start and end, in ticks
+  std::vector<std::tuple<uint64_t, uint64_t, bool>> windows_;  // start and end, in ticks, and whether it is a slow step
   uint64_t last_end_ticks_ = 0;
   bool in_order_ = true;
   int64_t start_ns_ = INT64_MAX;

@@ -31,7 +31,7 @@ void AppendLosses(const TraceModel& run, std::vector<std::string>* remarks) {
   }
   for (const auto& [key, sum] : sums) {
     const LossReason reason = key.first;
-    std::string remark = reason == LossReason::kTraceLimit ? "left out: " : "lost: ";
+    std::string remark = reason == LossReason::kTraceLimit || CountsShapes(reason) ? "left out: " : "lost: ";
     // A sample that met dlhook at work is missing now and then; table summary has their number.
     if (reason == LossReason::kSamplesDropped && sum.calls * kSamplesPerLost < run.samples.size()) continue;
     if (sum.calls > 0) absl::StrAppend(&remark, sum.calls, " ", LossNoun(reason, sum.calls == 1));
@@ -162,6 +162,7 @@ std::string LossSentence(LossReason reason) {
        "no room for more names, plans and Python stacks: references to them are incomplete"},
       {LossReason::kScopesTooDeep, "more were open at once than a thread can track"},
       {LossReason::kTraceLimit, "the trace keeps only a part of the run in detail (DLHOOK_MAX_BYTES)"},
+      {LossReason::kShapesDropped, "the trace keeps only a part of the run in detail (DLHOOK_MAX_BYTES)"},
       {LossReason::kProfilesDropped, "the trace keeps only a part of the run in detail (DLHOOK_MAX_BYTES)"},
       {LossReason::kReadingsDropped, "the thread's next reading holds the sum"},
       {LossReason::kSamplesDropped, "the thread was writing another record, or had no room for one"},

@@ -27,6 +27,9 @@ bool IsTimed(const Step& step) {
          absl::c_any_of(step.phases, [](const PhaseInterval& phase) { return phase.kind == PhaseKind::kUpdate; });
 }
 
+// Not in a window.
+bool IsOutside(const Step& step) { return step.left_out == LeftOut::kNotRecorded || step.left_out == LeftOut::kSlow; }
+
 bool IsLikeOthers(const Step& step) {
   return step.is_regular || step.kind == StepKind::kInference || step.kind == StepKind::kValidation;
 }
@@ -131,7 +134,7 @@ void AddInterrupted(const std::vector<const StepTrack*>& all, ComparedSteps& ste
         steps.interrupted_after_validation += before == StepKind::kValidation ? 1 : 0;
       }
       const bool is_last = &step == &track->steps.back();
-      if (step.kind == steps.kind && step.left_out == LeftOut::kNotRecorded && IsTimed(step) && !is_last) {
+      if (step.kind == steps.kind && IsOutside(step) && IsTimed(step) && !is_last) {
         ++steps.unrecorded;
         steps.unrecorded_ns += DurationOf(step);
       }
@@ -211,16 +214,18 @@ std::vector<StepTrack> Judged(std::vector<StepTrack> tracks) {
       if (!step.is_warm_up && IsLikeOthers(step)) has_scopes[{track.process, sort_of(step)}] |= step.has_scopes;
     }
   }
-  // Recording makes steps longer: those of windows and others are judged apart.
+  // Recording makes steps longer: those of windows and others, of which slow ones are kept, are judged apart.
   std::map<std::pair<SortOfSteps, LeftOut>, std::vector<int64_t>> durations;
-  const auto is_judged = [](const Step& step) {
-    return step.counts() || (step.left_out == LeftOut::kNotRecorded && IsTimed(step));
+  const auto is_judged = [](const Step& step) { return step.counts() || (IsOutside(step) && IsTimed(step)); };
+  const auto group_of = [&](const Step& step) {
+    return std::pair(sort_of(step), step.counts() ? LeftOut::kNot : LeftOut::kNotRecorded);
   };
   for (StepTrack& track : tracks) {
     std::map<SortOfSteps, int64_t> counts;
     for (Step& step : track.steps) {
       step.left_out = step.is_warm_up                                                 ? LeftOut::kWarmUp
                       : !IsLikeOthers(step)                                           ? LeftOut::kOther
+                      : step.is_kept_as_slow                                          ? LeftOut::kSlow
                       : step.has_scopes != has_scopes[{track.process, sort_of(step)}] ? LeftOut::kNotRecorded
                                                                                       : LeftOut::kNot;
       counts[sort_of(step)] += step.counts() ? 1 : 0;
@@ -231,14 +236,14 @@ std::vector<StepTrack> Judged(std::vector<StepTrack> tracks) {
       last.left_out = LeftOut::kCutShort;
     }
     for (const Step& step : track.steps) {
-      if (is_judged(step)) durations[{sort_of(step), step.left_out}].push_back(DurationOf(step));
+      if (is_judged(step)) durations[group_of(step)].push_back(DurationOf(step));
     }
   }
   std::map<std::pair<SortOfSteps, LeftOut>, double> limits_ns;
   for (const auto& [sort, of_sort] : durations) limits_ns[sort] = InterruptedNs(of_sort);
   for (StepTrack& track : tracks) {
     for (Step& step : track.steps) {
-      if (is_judged(step) && static_cast<double>(DurationOf(step)) > limits_ns[{sort_of(step), step.left_out}])
+      if (is_judged(step) && static_cast<double>(DurationOf(step)) > limits_ns[group_of(step)])
         step.left_out = LeftOut::kMuchLonger;
     }
   }
@@ -250,6 +255,7 @@ void LeftOutSteps::Add(const Step& step) {
   warm_up += step.left_out == LeftOut::kWarmUp ? 1 : 0;
   other += step.left_out == LeftOut::kOther ? 1 : 0;
   not_recorded += step.left_out == LeftOut::kNotRecorded ? 1 : 0;
+  slow += step.left_out == LeftOut::kSlow ? 1 : 0;
   cut_short += step.left_out == LeftOut::kCutShort ? 1 : 0;
   if (step.left_out != LeftOut::kMuchLonger) return;
   ++longer;
@@ -261,6 +267,7 @@ std::string LeftOutSteps::Text() const {
   if (warm_up > 0) parts.push_back(absl::StrCat(warm_up, " of warm-up"));
   if (other > 0) parts.push_back(absl::StrCat(other, " unlike the others"));
   if (not_recorded > 0) parts.push_back(absl::StrCat(not_recorded, " not recorded in full"));
+  if (slow > 0) parts.push_back(absl::StrCat(slow, " recorded for being slow"));
   if (longer > 0) {
     parts.push_back(
         absl::StrCat(longer, " much longer of ", HumanTime(longer_ns / longer), longer > 1 ? " on average" : ""));

@@ -178,10 +178,14 @@ void CutToStep(Step& step) {
   std::erase_if(step.phases, [](const PhaseInterval& phase) { return phase.start_ns == phase.end_ns; });
 }
 
-void SetHasScopes(const ProcessMoments& moments, StepTrack& track) {
+void SetHasScopes(const TraceModel& model, const ProcessMoments& moments, StepTrack& track) {
   if (!moments.has_op_scopes) return;
   for (Step& step : track.steps) {
     step.has_scopes = moments.windows.empty() || EndOfWindow(moments, step.start_ns) >= LastPhaseEnd(step);
+    step.is_kept_as_slow = step.has_scopes && absl::c_any_of(model.scope_windows, [&](const ScopeWindow& window) {
+                             return window.is_slow_step && window.process == track.process &&
+                                    window.start_ns <= step.start_ns && step.start_ns < window.end_ns;
+                           });
   }
 }
 
@@ -239,7 +243,7 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
   }
   std::erase_if(tracks, [](const StepTrack& track) { return track.steps.empty(); });
   for (StepTrack& track : tracks) {
-    SetHasScopes(moments, track);
+    SetHasScopes(model, moments, track);
     for (Step& step : track.steps) {
       step.thread = track.thread;
       CutToStep(step);
@@ -266,7 +270,8 @@ const char* StepKindName(StepKind kind) {
 }
 
 const char* LeftOutName(LeftOut left_out) {
-  constexpr const char* kNames[] = {"", "warm-up", "unlike the others", "not recorded", "the last", "much longer"};
+  constexpr const char* kNames[] = {"",     "warm-up",  "unlike the others", "not recorded",
+                                    "slow", "the last", "much longer"};
   static_assert(std::size(kNames) == static_cast<size_t>(LeftOut::kMuchLonger) + 1);
   return kNames[static_cast<size_t>(left_out)];
 }

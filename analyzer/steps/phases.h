@@ -28,6 +28,7 @@ enum class LeftOut : uint8_t {
   kWarmUp,
   kOther,        // not is_regular; requests and validation count nevertheless
   kNotRecorded,  // without scopes, where others of its sort and process have them
+  kSlow,         // a bounded trace kept its scopes because it was slow
   kCutShort,     // the last of its track: none begins after it, so that it seems shorter. A request ends by itself
   kMuchLonger,   // than others of its kind and sort: InterruptedNs
 };
@@ -42,6 +43,7 @@ struct Step {
   bool is_warm_up = false;
   bool is_regular = true;   // like others of its sort: same batch, same micro steps; same calls if only calls are known
   bool has_scopes = false;  // scopes were recorded throughout (light mode omits some)
+  bool is_kept_as_slow = false;  // … because it was slow
   LeftOut left_out = LeftOut::kNot;
   int64_t batch = 0;                  // batch size; 0 if not known
   bool batch_is_rows = false;         // as BatchSpan.is_rows

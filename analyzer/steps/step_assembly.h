@@ -49,8 +49,11 @@ int64_t EndOfWindow(const ProcessMoments& moments, int64_t ns);
 // What follows the last phase may extend beyond the window.
 int64_t LastPhaseEnd(const Step& step);
 
-// Of XLA's operations nothing is known between windows: what lasts from one into the next is no step, but many. If the
-// window also has the beginning of the next step, the last one before it ends there.
+// False for a bounded trace without steps of optimizers.
+bool AreStepsKnownBetweenWindows(const TraceModel& model);
+
+// Of XLA's operations nothing is known between windows, nor in a bounded trace without optimizers: what lasts from one into the
+// next is no step, but many. If XLA's window also has the beginning of the next step, the last one before it ends there.
 void LeaveOutPauses(const TraceModel& model, const ProcessMoments& moments, StepTrack* track);
 
 }  // namespace dlhook::analyzer::steps

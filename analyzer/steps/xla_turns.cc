@@ -171,12 +171,17 @@ int64_t EndOfWindow(const ProcessMoments& moments, int64_t ns) {
   return after == moments.windows.begin() ? std::numeric_limits<int64_t>::min() : (after - 1)->second;
 }
 
+bool AreStepsKnownBetweenWindows(const TraceModel& model) {
+  return !model.HasReachedLimit() || absl::c_linear_search(model.roles, ScopeRole::kOptimizerStep);
+}
+
 int64_t LastPhaseEnd(const Step& step) { return step.phases.empty() ? step.end_ns : step.phases.back().end_ns; }
 
 void LeaveOutPauses(const TraceModel& model, const ProcessMoments& moments, StepTrack* track) {
-  if (!moments.has_compiled || moments.windows.empty()) return;
+  if ((!moments.has_compiled && AreStepsKnownBetweenWindows(model)) || moments.windows.empty()) return;
   std::vector<LastStep> lasts;
   for (Step& step : track->steps) {
+    if (!moments.has_compiled) break;
     const int64_t window_end_ns = EndOfWindow(moments, step.start_ns);
     if (step.end_ns > window_end_ns && LastPhaseEnd(step) <= window_end_ns)
       lasts.push_back({.step = &step, .window_end_ns = window_end_ns, .after = {}});

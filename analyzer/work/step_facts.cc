@@ -8,6 +8,7 @@
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/op_kind.h"
+#include "analyzer/steps/step_assembly.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/table/typed_columns.h"
 #include "preload/format/taps.h"
@@ -228,7 +229,8 @@ TimeAround TimeAroundSteps(const StepFacts& facts) {
   around.before_ns = static_cast<double>(track->steps.front().start_ns - process.start_ns);
   for (const Step& step : track->steps)
     around.warm_up_ns += step.is_warm_up ? static_cast<double>(step.end_ns - step.start_ns) : 0;
-  const bool is_known = process.end != ProcessEnd::kVanished;  // else its end is its last record
+  // Else its end is its last record.
+  const bool is_known = process.end != ProcessEnd::kVanished && AreStepsKnownBetweenWindows(facts.model());
   around.after_ns = is_known ? static_cast<double>(process.end_ns - track->steps.back().end_ns) : -1;
   around.run_ns = static_cast<double>(process.end_ns - process.start_ns);
   return around;
@@ -359,14 +361,19 @@ std::optional<WindowCost> CostOfWindows(const StepFacts& facts) {
       if (step.kind != facts.steps().kind) continue;
       ++cost.all;
       cost.recorded += step.has_scopes ? 1 : 0;
+      cost.slow += step.is_kept_as_slow ? 1 : 0;
       if (step.is_warm_up || !step.is_regular || &step == &track.steps.back()) continue;
       if (step.left_out == LeftOut::kMuchLonger) continue;
       // The first window is long and has no steps before it to compare with.
       const bool is_first = step.has_scopes && cost.recorded == cost.all;
-      (is_first ? first_ns : step.has_scopes ? inside_ns : cost.outside_ns).push_back(step.end_ns - step.start_ns);
+      (is_first                                   ? first_ns
+       : step.has_scopes && !step.is_kept_as_slow ? inside_ns
+                                                  : cost.outside_ns)
+          .push_back(step.end_ns - step.start_ns);
     }
   }
   if (!cost.is_cost_told) {
+    if (!AreStepsKnownBetweenWindows(facts.model())) return std::nullopt;
     for (const std::vector<int64_t>* more : {&inside_ns, &first_ns})
       cost.outside_ns.insert(cost.outside_ns.end(), more->begin(), more->end());
     if (cost.outside_ns.size() < kLeastOutside) return std::nullopt;

@@ -127,6 +127,7 @@ struct WindowCost {
       outside_ns;            // durations of steady steps between windows; of all, unless the cost is told. Without
                              // much longer ones
   int64_t recorded = 0;      // steps of this kind in windows, warm-up included
+  int64_t slow = 0;          // of these, kept because they were slow
   int64_t all = 0;           // of this kind
   double added_ns = 0;       // to a step in a window: the difference of the medians
   double error_ns = 0;       // of that: one standard error

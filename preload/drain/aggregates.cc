@@ -69,14 +69,14 @@ void Drain::Take(uint32_t, const CallTotalsRecord* record) {
   if (totals->sums.count == 0) return;
   if (IsCall(first->type)) {
     bool fits = sizeof(CallRecord) + 8u * first->shape_words <= room;
-    if (fits) AddTotals(OpOf(reinterpret_cast<const CallRecord*>(first)), *totals);
+    if (fits) AddTotals(OpAt(totals->end_ticks, *reinterpret_cast<const CallRecord*>(first)), *totals);
     return;
   }
   auto line = reinterpret_cast<const TapLineRecord*>(first);
   if (first->type != RecordType::kTapLine || room < sizeof *line || line->text_bytes > room - sizeof *line) return;
   if (line->source >= kMaxTapSources) return;
   TapLine parsed = ParseTapLine(reinterpret_cast<const char*>(line + 1), line->text_bytes, nullptr);
-  if (parsed.is_call) AddTotals(TapOpOf(line, parsed), *totals);
+  if (parsed.is_call) AddTotals(TapOpAt(totals->end_ticks, line, parsed), *totals);
 }
 
 void Drain::AddTotals(uint32_t op, const CallTotalsRecord& record) {
@@ -84,6 +84,7 @@ void Drain::AddTotals(uint32_t op, const CallTotalsRecord& record) {
   state_.calls += sums.count;
   if (record.end_ticks > state_.last_record_ticks) state_.last_record_ticks = record.end_ticks;
   if (!KeepsDetail(record.end_ticks)) {
+    if (!KeepsShape(record.end_ticks)) state_.left_out_shapes += sums.count;
     if (aggregates_.full()) FlushAggregates(record.end_ticks, true);
     return aggregates_.Add(record.thread_id, op, sums, record.end_ticks);
   }

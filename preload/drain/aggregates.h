@@ -25,6 +25,7 @@ class AggregateTable {
 
   bool full() const { return count_ > kCapacity * 3 / 4; }
   bool empty() const { return count_ == 0; }
+  uint32_t rows() const { return count_; }
   uint64_t calls() const { return calls_; }  // represented by the rows
 
   void Add(uint32_t thread_id, uint32_t op_iid, const CallSums& sums, uint64_t end_ticks);

@@ -131,7 +131,9 @@ void CounterSampler::Step(Drain* drain) {
     is_rarely_ = true;
   }
   // Beyond its limit a trace grows ever more slowly.
-  if (drain->IsBeyondLimit() && interval_ticks_ < kLongestIntervalSeconds * second) interval_ticks_ *= 2;
+  const bool may_grow =
+      drain->IsFull() || (drain->IsBeyondLimit() && interval_ticks_ < kLongestIntervalSeconds * second);
+  if (may_grow) interval_ticks_ *= 2;
   next_ticks_ = NowTicks() + (least > interval_ticks_ ? least : interval_ticks_);
 }
 

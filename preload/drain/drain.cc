@@ -13,9 +13,10 @@ namespace {
 constexpr size_t kPublishBytes = 256 << 10;
 constexpr uint64_t kWorthDrainingBytes = 32 << 10;
 constexpr size_t kWorthWritingBytes = 64 << 10;
-constexpr uint32_t kWorryingFullness = 64;  // a quarter of a ring
-// How long a slot may wait for others: small packets cost bytes and time.
-constexpr uint64_t kSweepsPerSecond = 10;
+constexpr uint32_t kWorryingFullness = 64;       // a quarter of a ring
+constexpr uint64_t kMostSecondsPerSample = 600;  // of the clock
+// How long a slot may wait for others: small packets cost bytes and time. Where only ends of steps are kept, longer.
+constexpr uint64_t kSweepsPerSecond = 10, kSweepsBetweenWindows = 1;
 
 // clang-format off
 // Records that are not calls: their types and structs.
@@ -31,8 +32,9 @@ constexpr uint64_t kSweepsPerSecond = 10;
 // Of what is counted in the headers of calls and readings.
 size_t WordsBytes(const RecordHeader& header) { return 8u * header.shape_words + 8u * header.address_count; }
 
-// Minimum size of a record that is not a call by its type, in bytes; 0: unknown type.
+// Minimum size of a record by its type, in bytes; 0: unknown type.
 size_t MinimumBytes(const RecordHeader& header) {
+  if (IsCall(header.type)) return sizeof(CallRecord) + WordsBytes(header);
   if (header.type == RecordType::kPad) return sizeof header;
   if (header.type == RecordType::kMemory && header.hook == 0) return offsetof(MemoryRecord, allocated);
   switch (header.type) {
@@ -61,6 +63,13 @@ bool TextFits(const Record& record) {
   return sizeof record + bytes <= uint64_t{record.header.words} * 8 || bytes == 0;
 }
 
+template <typename Record>
+uint64_t EndOfRecord(const Record& record) {
+  if constexpr (requires { record.end_ticks; }) return record.end_ticks;
+  if constexpr (requires { record.ticks; }) return record.ticks;
+  return 0;
+}
+
 }  // namespace
 
 bool Drain::Open(SessionHeader* session, uint64_t mapping_bytes, ByteSink* sink) {
@@ -87,7 +96,7 @@ bool Drain::Open(SessionHeader* session, uint64_t mapping_bytes, ByteSink* sink)
   }
   last_sweep_ticks_ = last_sample_ticks_ = NowTicks();
   PlanLimits(last_sweep_ticks_);
-  aggregate_window_ticks_ = TicksPerSecond(*session);
+  aggregate_window_ticks_ = sample_ticks_ = TicksPerSecond(*session);
   if (state_.file_bytes > 0) {
     fields::Reset::WritePacket({ResetReason::kNewWriter}, &out_);
   } else {
@@ -148,7 +157,9 @@ uint64_t Drain::RoomOf(const Slot& slot) const {
 uint32_t Drain::Step(bool everything, bool take_clock_sample) {
   uint64_t now = NowTicks();
   uint64_t second = TicksPerSecond(*session_);
-  bool sweep = everything || now - last_sweep_ticks_ > second / kSweepsPerSecond;
+  const uint64_t sweeps = state_.detail.end_ticks == 0 ? kSweepsPerSecond : kSweepsBetweenWindows;
+  const bool was_settled = is_settled_;
+  bool sweep = everything || !was_settled || now - last_sweep_ticks_ > second / sweeps;
   if (sweep) last_sweep_ticks_ = now;
   WriteCaptureState();
   PlanLimits(now);
@@ -158,8 +169,11 @@ uint32_t Drain::Step(bool everything, bool take_clock_sample) {
     uint32_t fullness = DrainSlot(i, sweep);
     if (fullness > fullest) fullest = fullness;
   }
-  if (take_clock_sample && now - last_sample_ticks_ > second) {
+  is_settled_ = is_settled_ || !was_settled;
+  FollowTime();
+  if (take_clock_sample && now - last_sample_ticks_ > sample_ticks_) {
     last_sample_ticks_ = now;
+    if (IsFull() && sample_ticks_ < kMostSecondsPerSample * second) sample_ticks_ *= 2;
     fields::ClockSample::WritePacket(TakeClockSample(static_cast<ClockKind>(session_->clock_kind)), &out_);
     WriteLosses(false);
   }
@@ -208,8 +222,9 @@ uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
     // hides that.
     __builtin_prefetch(reinterpret_cast<const char*>(record) + 768);
     __builtin_prefetch(reinterpret_cast<const char*>(record) + 832);
-    TakeRecord(index, record);
-    state_.tails[index] += uint64_t{record->words} * 8;
+    const uint64_t bytes = uint64_t{record->words} * 8;
+    TakeRecord(index, record, bytes);
+    state_.tails[index] += bytes;
     tails_moved_ = true;
     ForgetIfNearlyFull();
     if (out_.size() + pending_.size() > kPublishBytes) {
@@ -229,7 +244,7 @@ const RecordHeader* Drain::NextRecord(uint32_t index, uint64_t head, Segment* se
     uint64_t offset = tail & (segment->bytes - 1);
     auto record = reinterpret_cast<const RecordHeader*>(segment->data + offset);
     uint64_t size = uint64_t{record->words} * 8;
-    size_t minimum = IsCall(record->type) ? sizeof(CallRecord) + WordsBytes(*record) : MinimumBytes(*record);
+    size_t minimum = MinimumBytes(*record);
     bool whole = size >= minimum && size <= head - tail && offset + size <= segment->bytes;
     if (size != 0 && minimum != 0 && whole) return record;
   }
@@ -238,7 +253,71 @@ const RecordHeader* Drain::NextRecord(uint32_t index, uint64_t head, Segment* se
   return nullptr;
 }
 
-void Drain::TakeRecord(uint32_t slot, const RecordHeader* header) {
+// When a record's subject ended; 0: it has no time.
+uint64_t Drain::EndOf(const RecordHeader& header) {
+  if (IsCall(header.type)) return reinterpret_cast<const CallRecord&>(header).end_ticks;
+  switch (header.type) {
+#define DLHOOK_END(type, Record) \
+  case RecordType::type:         \
+    return EndOfRecord(reinterpret_cast<const Record&>(header));
+    DLHOOK_RECORDS(DLHOOK_END)
+    default:
+      return 0;
+  }
+}
+
+void Drain::TakeRecord(uint32_t slot, const RecordHeader* header, size_t bytes) {
+  if (!Waits(slot, *header)) {
+    TakeNow(slot, header);
+  } else {
+    AddWaiting(slot, header, bytes);
+  }
+  if (header->type != RecordType::kScope) return;
+  auto scope = reinterpret_cast<const ScopeRecord*>(header);
+  if (TextFits(*scope) && EndsStep(*scope)) EndStep(state_.thread_ids[slot], *scope);
+}
+
+void Drain::AddWaiting(uint32_t slot, const RecordHeader* header, size_t bytes) {
+  const size_t before = waiting_.size(), size = before + sizeof(Waiting) + bytes;
+  if (size > kMostWaitingBytes || !waiting_.Reserve(size)) {
+    TakeWaiting(UINT64_MAX);
+    is_watching_ = false;
+    return TakeNow(slot, header);
+  }
+  const Waiting waiting = {slot, static_cast<uint32_t>(bytes)};
+  waiting_.Append(&waiting, sizeof waiting);
+  waiting_.Append(header, bytes);
+  // The process may have changed it meanwhile.
+  auto copy = reinterpret_cast<const RecordHeader*>(waiting_.data() + size - bytes);
+  const size_t minimum = MinimumBytes(*copy);
+  if (copy->words != bytes / 8 || minimum == 0 || minimum > bytes) return waiting_.Resize(before);
+  ++waiting_of_[slot];
+}
+
+// Of a thread, what follows a record that must wait waits, too.
+void Drain::TakeWaiting(uint64_t end_ticks) {
+  bool holds[kMaxSlots] = {};
+  size_t left = 0;
+  for (size_t at = 0, size = 0; at < waiting_.size(); at += size) {
+    char* const place = waiting_.data() + at;
+    auto waiting = reinterpret_cast<const Waiting*>(place);
+    auto header = reinterpret_cast<const RecordHeader*>(waiting + 1);
+    size = sizeof *waiting + waiting->bytes;
+    const uint32_t slot = waiting->slot;
+    holds[slot] = holds[slot] || EndOf(*header) > end_ticks;
+    if (holds[slot]) {
+      memmove(waiting_.data() + left, place, size);
+      left += size;
+      continue;
+    }
+    --waiting_of_[slot];
+    TakeNow(slot, header);
+    ForgetIfNearlyFull();
+  }
+  waiting_.Resize(left);
+}
+
+void Drain::TakeNow(uint32_t slot, const RecordHeader* header) {
   if (IsCall(header->type)) return TakeCall(slot, reinterpret_cast<const CallRecord*>(header));
   switch (header->type) {
 #define DLHOOK_TAKE(type, Record)                          \
@@ -254,7 +333,9 @@ void Drain::TakeRecord(uint32_t slot, const RecordHeader* header) {
 }
 
 void Drain::Take(uint32_t, const ProfileRecord* record) {
-  if (KeepsDetail(record->end_ticks)) return WriteProfilePacket(*record, &out_);
+  if (record->number != profile_) keeps_profile_ = KeepsProfile(*record);
+  profile_ = record->number;
+  if (keeps_profile_) return WriteProfilePacket(*record, &out_);
   // Counted by its last piece; a whole that lacks a piece is an oddity of the report, too.
   if (record->offset + record->text_bytes >= record->total_bytes) ++state_.left_out_profiles;
 }
@@ -268,8 +349,19 @@ uint32_t Drain::OpOf(const CallRecord* record) {
   scratch_.Append(record + 1, key_bytes);
   bool is_new = false;
   uint32_t op = interner_.Op(scratch_.data(), static_cast<uint32_t>(scratch_.size()), &is_new);
-  if (is_new) WriteCallDefinition(op, *record, {session_, mapping_bytes_}, &pending_);
+  if (!is_new) return op;
+  const size_t before = pending_.size();
+  WriteCallDefinition(op, *record, {session_, mapping_bytes_}, &pending_);
+  CountDefinition(pending_.size() - before);
   return op;
+}
+
+uint32_t Drain::OpAt(uint64_t end_ticks, const CallRecord& record) {
+  if (KeepsShape(end_ticks)) return HintedOpOf(&record);
+  CallRecord plain = record;
+  plain.header.type = RecordType::kCall;
+  plain.header.shape_words = plain.header.address_count = 0;
+  return OpOf(&plain);
 }
 
 uint32_t Drain::HintedOpOf(const CallRecord* record) {
@@ -288,7 +380,7 @@ uint32_t Drain::HintedOpOf(const CallRecord* record) {
 }
 
 void Drain::TakeCall(uint32_t slot, const CallRecord* record) {
-  BatchedCall call = {.op_iid = HintedOpOf(record),
+  BatchedCall call = {.op_iid = OpAt(record->end_ticks, *record),
                       .sequence = record->sequence,
                       .end_ticks = record->end_ticks,
                       .duration = record->end_ticks - record->start_ticks,
@@ -298,15 +390,23 @@ void Drain::TakeCall(uint32_t slot, const CallRecord* record) {
   AddCall(slot, &call, record->header.address_count, NativeStackIn(*record));
 }
 
-uint32_t Drain::TapOpOf(const TapLineRecord* record, const TapLine& line) {
+uint32_t Drain::TapOpAt(uint64_t end_ticks, const TapLineRecord* record, const TapLine& line) {
+  const bool has_shape = KeepsShape(end_ticks);
+  TextSpan identity = line.identity;
+  for (size_t i = 0, commas = 0; i < identity.size && !has_shape; ++i) {  // operation, engine, primitive
+    if (identity.data[i] == ',' && ++commas == 3) identity.size = i;
+  }
+  return TapOpOf(record, identity, has_shape);
+}
+
+uint32_t Drain::TapOpOf(const TapLineRecord* record, TextSpan identity, bool has_shape) {
   scratch_.Clear();
   scratch_.Append(&record->header.type, 1);
   scratch_.Append(&record->source, 4);
-  scratch_.Append(line.identity.data, line.identity.size);
+  scratch_.Append(identity.data, identity.size);
   bool is_new = false;
   uint32_t op = interner_.Op(scratch_.data(), static_cast<uint32_t>(scratch_.size()), &is_new);
-  auto text = reinterpret_cast<const char*>(record + 1);
-  if (is_new) DefineTapOp(op, session_->tap_sources[record->source], text, record->text_bytes);
+  if (is_new) DefineTapOp(op, *record, has_shape);
   return op;
 }
 
@@ -318,17 +418,22 @@ void Drain::Take(uint32_t slot, const TapLineRecord* record) {
   if (record->cut != 0)
     fields::Loss::WritePacket({LossReason::kRecordTooLong, state_.thread_ids[slot], 1, 0, "onednn"}, &out_);
   if (!line.is_call) return;
-  BatchedCall call = {TapOpOf(record, line), record->sequence, record->end_ticks, line.duration_ns,
+  BatchedCall call = {TapOpAt(record->end_ticks, record, line), record->sequence, record->end_ticks, line.duration_ns,
                       record->parent_distance};
   AddCall(slot, &call, 0, record->native_stack);
 }
 
-void Drain::DefineTapOp(uint32_t op, const TapSource& source, const char* text, size_t size) {
+void Drain::DefineTapOp(uint32_t op, const TapLineRecord& record, bool has_shape) {
+  const TapSource& source = session_->tap_sources[record.source];
   char fields[sizeof source.template_fields];
   char version[sizeof source.version];
   snprintf(fields, sizeof fields, "%.*s", static_cast<int>(sizeof fields - 1), source.template_fields);
   snprintf(version, sizeof version, "%.*s", static_cast<int>(sizeof version - 1), source.version);
-  WriteTapDefinition(op, ParseTapLine(text, size, fields), version, &pending_);
+  TapLine line = ParseTapLine(reinterpret_cast<const char*>(&record + 1), record.text_bytes, fields);
+  for (uint32_t i = kPrimitive + 1; i < kOneDnnFieldCount && !has_shape; ++i) line.fields[i] = {};
+  const size_t before = pending_.size();
+  WriteTapDefinition(op, line, version, &pending_);
+  CountDefinition(pending_.size() - before);
 }
 
 void Drain::AddCall(uint32_t slot, BatchedCall* call, uint32_t address_count, uint32_t native_stack) {
@@ -337,6 +442,7 @@ void Drain::AddCall(uint32_t slot, BatchedCall* call, uint32_t address_count, ui
   if (call->end_ticks > state_.last_record_ticks) state_.last_record_ticks = call->end_ticks;
   if (!KeepsDetail(call->end_ticks)) {
     if (aggregates_.full()) FlushAggregates(call->end_ticks, true);
+    if (!KeepsShape(call->end_ticks)) ++state_.left_out_shapes;
     CallSums sums = {};
     sums.Add(call->duration, call->parent_distance != 0);
     aggregates_.Add(thread_id, call->op_iid, sums, call->end_ticks);

@@ -17,6 +17,19 @@
 
 namespace dlhook::inline drain {
 
+// The times of the last steps.
+class StepTimes {
+ public:
+  static constexpr uint32_t kMost = 100;
+
+  // Adds one; whether it is longer than 99 of the 100 before it, and than their mean by a quarter.
+  bool Add(uint64_t ticks);
+
+ private:
+  uint64_t ticks_[kMost] = {};
+  uint64_t count_ = 0;
+};
+
 // How the recorded process ended, as far as known.
 using ProcessEnd = fields::Footer::End;
 
@@ -64,10 +77,17 @@ class Drain {
   }
   // True if nothing is kept in detail any more: from now on little should be added.
   bool IsBeyondLimit() const { return state_.detail.end_ticks != 0 && TraceBytes() > detail_bytes_; }
+  // True if there is room only for what is always kept.
+  bool IsFull() const { return TraceBytes() > full_bytes_; }
   // In the whole trace, as far as written.
   uint64_t calls() const { return state_.calls; }
 
  private:
+  struct Waiting {  // before each record that waits
+    uint32_t slot, bytes;
+  };
+  static constexpr size_t kMostWaitingBytes = 4 << 20;  // a step with more records is not kept for being slow
+
   // A contiguous range of a slot's positions, and its memory.
   struct Segment {
     const char* data;  // null: the session gives no valid location
@@ -83,7 +103,8 @@ class Drain {
   void ForgetIfNearlyFull();
   uint32_t DrainSlot(uint32_t index, bool everything);
   const RecordHeader* NextRecord(uint32_t index, uint64_t head, Segment* segment);
-  void TakeRecord(uint32_t slot, const RecordHeader* header);
+  void TakeRecord(uint32_t slot, const RecordHeader* header, size_t bytes);
+  void TakeNow(uint32_t slot, const RecordHeader* header);
   void Take(uint32_t slot, const TapLineRecord* record);
   void Take(uint32_t slot, const ThreadRecord* record);
   void Take(uint32_t slot, const ScopeRecord* record);
@@ -104,9 +125,14 @@ class Drain {
   void Take(uint32_t slot, const PythonStackRecord* record) { state_.python_stacks[slot] = record->python_stack; }
   uint32_t OpOf(const CallRecord* record);
   uint32_t HintedOpOf(const CallRecord* record);
-  void DefineTapOp(uint32_t op, const TapSource& source, const char* text, size_t size);
+  // Of a call that ended then: without its shape if these take too much.
+  uint32_t OpAt(uint64_t end_ticks, const CallRecord& record);
+  uint32_t TapOpAt(uint64_t end_ticks, const TapLineRecord* record, const TapLine& line);
+  bool KeepsShape(uint64_t end_ticks);
+  void CountDefinition(size_t bytes) { state_.detail.totals_bytes += state_.detail.end_ticks != 0 ? bytes : 0; }
+  void DefineTapOp(uint32_t op, const TapLineRecord& record, bool has_shape);
   void TakeCall(uint32_t slot, const CallRecord* record);
-  uint32_t TapOpOf(const TapLineRecord* record, const TapLine& line);
+  uint32_t TapOpOf(const TapLineRecord* record, TextSpan identity, bool has_shape);
   void TakeTotalsTable(const TotalsTable* table, uint64_t table_bytes, uint64_t head);
   void AddTotals(uint32_t op, const CallTotalsRecord& record);
   void AddScope(uint32_t thread_id, const void* name, uint32_t name_bytes, const ScopeRecord& scope);
@@ -131,14 +157,30 @@ class Drain {
   // `native_stack`: a StackNode, 0: none.
   void AddCall(uint32_t slot, BatchedCall* call, uint32_t address_count, uint32_t native_stack);
   uint64_t TraceBytes() const { return state_.file_bytes + out_.size(); }
+  uint64_t HeldBytes() const;  // of it, with what is still in batches and totals: about
+  uint64_t WindowsBytes() const { return detail_bytes_ - beginning_bytes_ - slow_bytes_; }  // of all later windows
   void PlanLimits(uint64_t now_ticks);
   bool KeepsDetail(uint64_t end_ticks);  // of what ended then
   void EndStep(uint32_t thread_id, const ScopeRecord& update);
+  bool Waits(uint32_t slot, const RecordHeader& header) const;
+  void AddWaiting(uint32_t slot, const RecordHeader* header, size_t bytes);
+  void TakeWaiting(uint64_t end_ticks);  // all that ended until then
+  void KeepSlowStep(uint32_t thread_id, uint64_t end_ticks);
+  bool MayKeepSlowStep(uint64_t ticks) const;
   bool EndsTurn(uint32_t update);
   void BeginDetail(uint32_t thread_id);
   void EndDetail(uint64_t end_ticks, bool at_once);
   void PlanWindow();
-  void MarkWindow(uint32_t thread_id, uint64_t start_ticks, uint64_t end_ticks);
+  bool HasWindows() const;
+  uint64_t Progress() const;  // of the run, in steps; without any, in milliseconds
+  uint64_t ProgressUntilNext(uint64_t bytes, uint64_t left) const;
+  void FollowTime();
+  void NoteOperation(uint32_t thread_id);
+  bool KeepsProfile(const ProfileRecord& record);
+  template <size_t kBytes>
+  void MarkWindow(const char (&name)[kBytes], uint32_t thread_id, uint64_t start_ticks, uint64_t end_ticks);
+  static uint64_t EndOf(const RecordHeader& header);
+  static bool EndsStep(const ScopeRecord& scope);
   bool HasDefinitions() const;
   void FlushBatch();
   void FlushAggregates(uint64_t now_ticks, bool force);
@@ -173,10 +215,24 @@ class Drain {
   uint32_t tids_[kMaxSlots] = {};  // of the slots' current threads; 0: began before this drain
   AggregateTable aggregates_;
   Checkpoint state_ = {};  // its value after out_ is written
-  // Sizes of the trace, by its limit: of the beginning that is kept in detail, of all details, and if no step ends.
+  // Sizes of the trace, by its limit: of the beginning that is kept in detail, of all details, if no step ends, and of all that
+  // may be left out; and of totals by shapes.
   uint64_t beginning_bytes_ = UINT64_MAX, detail_bytes_ = UINT64_MAX, most_bytes_ = UINT64_MAX;
+  uint64_t full_bytes_ = UINT64_MAX, totals_bytes_ = UINT64_MAX;
+  uint64_t slow_bytes_ = UINT64_MAX;  // of slow steps
+  // Between windows: records since the last step ended, until it is known whether theirs is slow. Each behind its slot and size.
+  Buffer waiting_;
+  uint32_t waiting_of_[kMaxSlots] = {};  // how many of each slot
+  bool is_watching_ = false;             // false also if a step has too many
+  // False since a window has ended until all rings have been drained once more: what is in them may belong to it.
+  bool is_settled_ = true;
+  StepTimes step_times_;
+  uint64_t longest_slow_ticks_ = 0;
+  uint32_t profile_ = UINT32_MAX;  // the one of which pieces come
+  bool keeps_profile_ = false;
   uint64_t unwritten_calls_ = 0;  // in out_ and the open batch
   uint64_t last_sample_ticks_ = 0;
+  uint64_t sample_ticks_ = 0;  // between two of them
   uint64_t last_sweep_ticks_ = 0;
   uint64_t next_aggregate_flush_ticks_ = 0;
   uint64_t aggregate_window_ticks_ = 0;

@@ -15,6 +15,7 @@ constexpr uint32_t kMostCallsInside = uint32_t{1} << 31;
 
 void Drain::TakeOpen() {
   Step(true, true);
+  TakeWaiting(UINT64_MAX);
   uint64_t now = NowTicks();
   uint32_t slots = session_->slots_in_use.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < slots && i < kMaxSlots; ++i) {

@@ -63,9 +63,12 @@ void Drain::FlushAggregates(uint64_t now_ticks, bool force) {
   if (!force && now_ticks < next_aggregate_flush_ticks_) return;
   FlushBatch();
   unwritten_calls_ += aggregates_.calls();
+  const uint64_t before = out_.size();
   aggregates_.Flush(state_.last_record_ticks, &out_);
-  // Windows grow, so that a run of days stays near its limit.
-  if (aggregate_window_ticks_ < kMaxAggregateWindowSeconds * TicksPerSecond(*session_)) aggregate_window_ticks_ *= 2;
+  state_.detail.totals_bytes += out_.size() - before;
+  // Windows grow, so that a run of days stays within its limit.
+  const bool may_grow = aggregate_window_ticks_ < kMaxAggregateWindowSeconds * TicksPerSecond(*session_);
+  if (may_grow || state_.left_out_shapes != 0) aggregate_window_ticks_ *= 2;
   next_aggregate_flush_ticks_ = NowTicks() + aggregate_window_ticks_;
 }
 
@@ -121,6 +124,7 @@ void Drain::WriteAllLeftOut() {
   WriteLeftOut(LossReason::kTraceLimit, "", &state_.left_out_scopes, &out_);
   WriteLeftOut(LossReason::kReadingsDropped, "trace at its limit", &state_.left_out_readings, &out_);
   WriteLeftOut(LossReason::kSamplesDropped, "trace at its limit", &state_.left_out_samples, &out_);
+  WriteLeftOut(LossReason::kShapesDropped, "", &state_.left_out_shapes, &out_);
   WriteLeftOut(LossReason::kProfilesDropped, "", &state_.left_out_profiles, &out_);
   WriteLeftOut(LossReason::kGpuRecordsDropped, "trace at its limit", &state_.left_out_gpu, &out_);
 }
@@ -190,6 +194,7 @@ void Drain::FreeChunks() {
 
 void Drain::Suspend() {
   Step(true, false);
+  TakeWaiting(UINT64_MAX);
   FlushAggregates(0, true);
   FlushBatch();
   Publish(false);
@@ -197,6 +202,7 @@ void Drain::Suspend() {
 
 void Drain::Finish(ProcessEnd end, bool take_clock_sample) {
   Step(true, false);
+  TakeWaiting(UINT64_MAX);
   FlushAggregates(0, true);
   if (take_clock_sample) {
     fields::ClockSample::WritePacket(TakeClockSample(static_cast<ClockKind>(session_->clock_kind)), &out_);

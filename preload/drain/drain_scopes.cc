@@ -17,7 +17,16 @@ bool BeginsWith(const ScopeRecord& scope, const char (&text)[kBytes]) {
   return scope.name_bytes >= kBytes - 1 && memcmp(&scope + 1, text, kBytes - 1) == 0;
 }
 
+bool IsOperation(ScopeKind kind) {
+  return kind == ScopeKind::kFrameworkOp || kind == ScopeKind::kBackwardNode || kind == ScopeKind::kGraphNode ||
+         kind == ScopeKind::kTraceMe;
+}
+
 }  // namespace
+
+bool Drain::EndsStep(const ScopeRecord& scope) {
+  return scope.kind == ScopeKind::kUserRange && BeginsWith(scope, kOptimizerStep);
+}
 
 // Id of a string; defines it if it is new.
 uint32_t Drain::NameOf(const void* text, uint32_t bytes) {
@@ -67,14 +76,13 @@ void Drain::Take(uint32_t slot, const ScopeRecord* record) {
   if (record->end_ticks > state_.last_record_ticks) state_.last_record_ticks = record->end_ticks;
   if (record->cut != 0) fields::Loss::WritePacket({LossReason::kRecordTooLong, thread_id, 1, 0, "scope"}, &out_);
   const bool is_range = record->kind == ScopeKind::kUserRange;
-  const bool ends_step = is_range && BeginsWith(*record, kOptimizerStep);
   if (is_range && BeginsWith(*record, kScopeWindowName)) TakeTapWindow(*record);
-  if (!KeepsDetail(record->end_ticks) && !ends_step) {
+  if (state_.detail.steps == 0 && IsOperation(record->kind)) NoteOperation(thread_id);
+  if (!KeepsDetail(record->end_ticks) && !EndsStep(*record)) {
     ++state_.left_out_scopes;
     return;
   }
   AddScope(thread_id, record + 1, record->name_bytes, *record);
-  if (ends_step) EndStep(thread_id, *record);
 }
 
 void Drain::AddScope(uint32_t thread_id, const void* name, uint32_t name_bytes, const ScopeRecord& scope) {

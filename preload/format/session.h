@@ -62,19 +62,24 @@ struct DetailState {
   uint64_t start_bytes;   // of the trace then
   uint64_t window_bytes;  // what a window takes
   uint64_t spent_bytes;   // by all of them
+  uint64_t totals_bytes;  // of the trace: totals of calls by their shapes, and what defines these
   uint64_t before_bytes;  // of the trace when the first step ended
   uint64_t steps;         // that have ended, by ends of optimizers' steps
   uint64_t window_steps;  // of them, in the last window
-  uint64_t next_step;     // from which the next one may begin
+  uint64_t next_step;     // from which the next one may begin; without steps, the millisecond of the run
+  uint64_t slow_bytes;    // spent on slow steps
+  uint64_t next_slow_step;
+  uint64_t last_turn_ticks;  // end of the last step or turn of optimizers
   uint64_t last_step_ticks;
   uint64_t tap_window_ticks;  // since when a tap's own window is open; 0: none
-  uint32_t last_step_thread;
+  uint32_t last_step_thread;  // before the first step, one that runs operations
   uint32_t first_update, last_update,
       final_update;  // where optimizers step: the first of a turn, the last one, a turn's last
   uint32_t updates_in_turn;
   uint32_t windows;          // that have ended
   uint32_t has_tap_windows;  // 1: operations are recorded in a tap's windows
   uint32_t has_gpu;          // 1: there are GPU times
+  uint32_t has_profiles;     // 1: a compiler's library reports its operations in profiles
 };
 
 // The default of DLHOOK_MAX_BYTES: as many are added each day.
@@ -105,7 +110,8 @@ struct Checkpoint {
   uint64_t left_out_gpu;  // records outside of what is kept in detail
   uint64_t left_out_samples;
   uint64_t left_out_profiles;
-  uint64_t lost_calls;  // could not be written (output full), not yet in a Loss packet
+  uint64_t left_out_shapes;  // calls in totals without their shapes
+  uint64_t lost_calls;       // could not be written (output full), not yet in a Loss packet
   uint64_t lost_bytes;
   uint32_t lost_errno;
   uint32_t finished;  // footer written

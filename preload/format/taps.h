@@ -15,6 +15,8 @@ inline constexpr char kNotTriedWith[] = "not tried with";
 // operations were recorded, where they were not always.
 inline constexpr char kOptimizerStep[] = "Optimizer.step#";
 inline constexpr char kScopeWindowName[] = "[dlhook] scopes recorded";
+// The same around a step that a bounded trace keeps because it was slow.
+inline constexpr char kSlowStepName[] = "[dlhook] scopes recorded of a slow step";
 // A range of no length behind an optimizer's step in which PyTorch's own profiler was on.
 inline constexpr char kProfilerIsOn[] = "torch.profiler is on";
 

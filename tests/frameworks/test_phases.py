@@ -199,6 +199,32 @@ class Phases(frameworks.Case):
                 whole, _ = self.record(loop, DLHOOK_MAX_BYTES=0)
                 self.assertEqual(sum(row["calls"] for row in whole.table("ops") if row["calls"] is not None), calls)
 
+    def test_slow_steps_of_a_bounded_trace(self):
+        """One that is slow where nothing is kept has its operations, and is no sample of the others."""
+        run, told = self.record("slow_steps", DLHOOK_MAX_BYTES=250000)
+        steps = main_process(run.table("steps"))
+        self.assertEqual([step["kind"] for step in steps], [kind for kind, _, _ in told])
+        first, second = steps[900], steps[1100]
+        self.assertTrue(all(step["duration"] > 2.9e9 and step["left_out"] == "much longer" for step in (first, second)))
+        self.assertEqual(first["batch"], 16)
+        self.assertIsNone(steps[899]["batch"])
+        (trace,) = [name for name in run.files() if name.endswith(".dlh")]
+        self.assertLess(os.path.getsize(os.path.join(run.path, trace)), 250000)
+        answer = " ".join(e2e.run([e2e.DLHOOK, "report", self.run_path]).out.decode().split())
+        self.assertRegex(answer, r"Operations were recorded in \d+ of 1200 steps \(\d+ of them for being slow\)")
+
+    def test_windows_of_serving(self):
+        """Without optimizers windows go by time: requests of the run's end are known, and none that lasts from one to another."""
+        run, told = self.record("serving_on", DLHOOK_MAX_BYTES=250000)
+        steps = main_process(run.table("steps"))
+        self.assertEqual({(step["kind"], step["batch"]) for step in steps if step["batch"] is not None}, {("inference", 4)})
+        self.assertLess(len(steps), len(told))
+        between = steps[-1]["start"] - steps[0]["start"]
+        self.assertGreater(between, 0.01e9 * len(told) / 2)
+        answer = " ".join(e2e.run([e2e.DLHOOK, "report", self.run_path]).out.decode().split())
+        self.assertNotRegex(answer, r"Operations were recorded in|Between requests [0-9.]+ (s|min) passed")
+        self.assertRegex(answer, r"They are from the [0-9.]+ s of [0-9.]+ s in which operations were recorded")
+
     def test_without_scopes(self):
         """The order of calls alone: kinds and batches, no updates."""
         run, told = self.record("plain", DLHOOK_SCOPES="off")

@@ -220,6 +220,7 @@ constexpr std::pair<LossReason, absl::string_view> kAgainstLoss[] = {
     {LossReason::kGpuBuffersFull, "Make CUPTI's buffers larger (DLHOOK_GPU_BUFFERS_MIB)."},
     {LossReason::kGpuRecordsDropped, "Make the rings larger (DLHOOK_RING_KIB)."},
     {LossReason::kTraceLimit, "Raise DLHOOK_MAX_BYTES."},
+    {LossReason::kShapesDropped, "Raise DLHOOK_MAX_BYTES."},
     {LossReason::kProfilesDropped, "Raise DLHOOK_MAX_BYTES."},
     {LossReason::kBadRecord, "dlhook's memory was overwritten: please report it."},
 };

@@ -70,7 +70,7 @@ TypedColumns<StepRow> StepsColumns(int64_t start_ns, bool uses_gpu) {
        "The kind; in brackets, if there are several of a kind: the program's own range, the network, the batch.",
        [](const StepRow& row) { return StepName(row.step.kind, row.step.sort); }},
       {Detail(TextColumn("left_out")),
-       "Why it is in no mean: warm-up, unlike the others, not recorded, the last, much longer.",
+       "Why it is in no mean: warm-up, unlike the others, not recorded, slow (kept for it), the last, much longer.",
        [](const StepRow& row) { return KnownText(LeftOutName(row.step.left_out)); }},
       {Detail(IntegerColumn("trials", "", Better::kLower)), "Executions that only tried an algorithm.",
        [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.measured.trials) : Cell(); }},

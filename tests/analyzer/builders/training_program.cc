@@ -101,9 +101,9 @@ void TrainingProgram::Other(const std::string& name, ThreadIndex thread) {
   Scope(name, Scopes::kFrameworkOp, 100, thread, -1, kNone, {});
 }
 
-void TrainingProgram::RecordScopes(bool recorded) {
+void TrainingProgram::RecordScopes(bool recorded, bool slow) {
   if (records_ && !recorded) {
-    builder_.model().scope_windows.push_back({0, window_start_ns_, now_ns_ + 1});
+    builder_.model().scope_windows.push_back({0, window_start_ns_, now_ns_ + 1, slow});
   }
   if (!records_ && recorded) window_start_ns_ = now_ns_ + 1;
   records_ = recorded;

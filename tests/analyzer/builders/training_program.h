@@ -32,8 +32,9 @@ class TrainingProgram {
   void Update(const std::string& optimizer = "SGD", StackIndex stack = kNone, ThreadIndex thread = 0);
   void Other(const std::string& name = "aten::item", ThreadIndex thread = 0);
   void Pause(int64_t ns) { now_ns_ += ns; }
-  // From here on ops, nodes and ranges record no scopes, as with a light tap between windows; updates do.
-  void RecordScopes(bool recorded);
+  // From here on ops, nodes and ranges record no scopes, as with a light tap between windows; updates do. `slow`: the window that
+  // ends here is that of a slow step.
+  void RecordScopes(bool recorded, bool slow = false);
 
   int64_t now_ns() const { return now_ns_; }
   ModelBuilder& builder() { return builder_; }

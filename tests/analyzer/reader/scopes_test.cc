@@ -237,6 +237,20 @@ TEST(Scopes, WindowsOfALightTapStandApartAndCutNothing) {
   EXPECT_TRUE(model.oddities.empty());
 }
 
+TEST(Scopes, WindowsOfSlowStepsSaySo) {
+  const TraceModel model =
+      LoadText(Start() +
+               R"pb(packet { interned { string { iid: 8 value: "[dlhook] scopes recorded of a slow step" } } })pb"
+               R"pb(packet { interned { string { iid: 9 value: "[dlhook] scopes recorded" } } })pb" +
+               ScopeText({.name = 9, .end = 3'000, .duration = 1'000, .kind = "USER_RANGE"}) +
+               ScopeText({.name = 8, .end = 5'000, .duration = 1'000, .kind = "USER_RANGE"}));
+  ASSERT_EQ(model.scope_windows.size(), 2u);
+  EXPECT_FALSE(model.scope_windows[0].is_slow_step);
+  EXPECT_TRUE(model.scope_windows[1].is_slow_step);
+  EXPECT_EQ(model.scope_windows[1].start_ns, 4'000);
+  EXPECT_EQ(model.scopes.size(), 0u);
+}
+
 TEST(Scopes, AMarkWithoutItsWindowLastsUntilRecordingEnds) {
   const std::string text =
       Start() + R"pb(packet { interned { string { iid: 9 value: "[dlhook] scopes recorded" } } })pb" +

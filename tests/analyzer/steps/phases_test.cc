@@ -745,6 +745,51 @@ TEST(PhasesTest, LightTapTellsWhichStepsAreComplete) {
   }
 }
 
+// A step that a bounded trace kept for being slow has its phases, but is no sample of the others; its time counts.
+TEST(PhasesTest, StepsKeptForBeingSlowAreInNoMean) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  for (int i = 0; i < 60; ++i) {
+    const bool is_slow = i % 20 == 19 && i > 20;
+    if (i == 20) program.RecordScopes(false);
+    if (is_slow) program.RecordScopes(true);
+    TrainStep(program, net);
+    if (is_slow) program.RecordScopes(false, true);
+    program.Pause(is_slow ? 300 : 0);
+  }
+  const StepTrack track = Judged({OnlyTrack(program)}).front();
+  const ComparedSteps steps = MainSteps({track});
+  EXPECT_EQ(track.steps[39].left_out, LeftOut::kSlow);
+  EXPECT_EQ(Phases(track.steps[39]), "input update forward backward update");
+  EXPECT_EQ(track.steps[40].left_out, LeftOut::kNotRecorded);
+  EXPECT_EQ(steps.left_out.slow, 2);
+  EXPECT_EQ(steps.count() + steps.unrecorded, 59) << "the last one does not count";
+  EXPECT_THAT(steps.left_out.Text(), ::testing::HasSubstr("2 recorded for being slow"));
+  for (const Step& step : steps.tracks.front().steps) EXPECT_FALSE(step.is_kept_as_slow);
+}
+
+// Where no optimizer tells steps between windows, none lasts from one window into the next.
+TEST(PhasesTest, WithoutOptimizersStepsOfABoundedTraceAreInWindows) {
+  for (const bool is_bounded : {true, false}) {
+    TrainingProgram program;
+    const int net = program.AddModel("LeNet", 3);
+    for (int i = 0; i < 20; ++i) {
+      if (i == 0 || i == 10) program.RecordScopes(false);
+      if (i == 0 || i == 10) program.Pause(100'000);
+      if (i == 0 || i == 10) program.RecordScopes(true);
+      program.Forward(net);
+      program.Loss();
+      program.Backward();
+    }
+    program.RecordScopes(false);
+    if (is_bounded) program.builder().model().aggregates.push_back({.thread = 0, .cause = AggregateCause::kTraceLimit});
+    const StepTrack track = OnlyTrack(program);
+    const auto lasts_long = [](const Step& step) { return step.end_ns - step.start_ns > 50'000; };
+    EXPECT_EQ(std::ranges::count_if(track.steps, lasts_long), is_bounded ? 0 : 1);
+    EXPECT_GE(track.steps.size(), 18u);
+  }
+}
+
 // Of steps between windows the time is known, and which are much longer: most of them are there.
 TEST(PhasesTest, MuchLongerStepsBetweenWindowsAreCounted) {
   TrainingProgram program;

@@ -78,6 +78,19 @@ def zeroes_last():
         note("training", 16, 1)
 
 
+def slow_steps():
+    net = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    for step in range(1200):
+        optimizer.zero_grad()
+        loss = LOSS(net(torch.randn(16, 64)), torch.randint(0, 10, (16,)))
+        if step in (900, 1100):
+            time.sleep(3)
+        loss.backward()
+        optimizer.step()
+        note("training", 16, 1)
+
+
 def compiled():
     net = torch.compile(Net())
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
@@ -185,6 +198,15 @@ def serving():
             torch.softmax(net(torch.randn(batch, 3, 16, 16)), 1)
             threading.Event().wait(0.02)  # longer than what is computed beside it
             note("inference", batch)
+
+
+def serving_on():
+    net = Net().eval()
+    with torch.inference_mode():
+        for _ in range(1500):
+            net(torch.randn(4, 3, 16, 16))
+            threading.Event().wait(0.01)
+            note("inference", 4)
 
 
 class Attention(nn.Module):
