@@ -350,16 +350,24 @@ class Assembler {
     return std::max(count, 1);
   }
 
-  // The batches of the passes that have gradients computed: before each backward pass its first known one.
+  // The batches of the passes that have gradients computed: before each backward pass its first known one. A pass that does not
+  // begin as the first one did goes on with the rows of that: a second head, another network.
   int64_t SamplesOf(const Draft& draft) const {
     int64_t sum = 0, of_pass = 0;
-    bool all_known = true;
+    bool all_known = true, has_begun = true;
+    std::optional<LayerIndex> first;
     for (size_t i = draft.begin; i < draft.end; ++i) {
-      if (IsRun(i) && of_pass == 0 && IsTrained(draft, i)) of_pass = items_[i].batch;
+      if (IsRun(i) && IsTrained(draft, i)) {
+        if (!first && !items_[i].layers.empty()) first = moments_[items_[i].first].layer;
+        const bool begins = !first || items_[i].layers.empty() || absl::c_binary_search(items_[i].layers, *first);
+        has_begun |= begins;
+        if (begins && of_pass == 0) of_pass = items_[i].batch;
+      }
       if (items_[i].kind != MomentKind::kBackward) continue;
-      all_known &= of_pass > 0;
+      if (has_begun) all_known &= of_pass > 0;
       sum += of_pass;
       of_pass = 0;
+      has_begun = false;
     }
     if (sum == 0) sum = of_pass;  // gradients that were not recorded
     return all_known ? sum : 0;
