@@ -19,7 +19,8 @@ constexpr uint64_t kFewestStepsBetween = 2 * kStepsPerWindow;
 constexpr uint64_t kWindowMs = 500;        // without steps: it holds whole requests
 constexpr uint64_t kShortestTicks = 1000;  // of a window: one without length is the mark of one that is open
 constexpr uint64_t kBytesOfScope = 10, kBytesOfCall = 16, kBytesOfAddress = 8,
-                   kBytesOfTotals = 40;  // about, in a trace
+                   kBytesOfTotals = 40;       // about, in a trace
+constexpr uint64_t kMostHeldBytes = 1 << 20;  // that are not yet in the trace, roughly
 constexpr uint64_t kSecondsOfDay = 86400;
 // By default, if steps are not known or windows are no use: all of this time is kept, up to this size.
 constexpr uint64_t kWholeSeconds = 600;
@@ -68,7 +69,8 @@ bool Drain::KeepsDetail(uint64_t end_ticks) {
   if (detail.end_ticks == 0) {
     uint64_t most_bytes = detail.windows == 0 ? most_bytes_ : detail.start_bytes + WindowsBytes();
     if (most_bytes > full_bytes_) most_bytes = full_bytes_;
-    if (HeldBytes() <= most_bytes) return end_ticks >= detail.start_ticks;
+    const bool is_far = TraceBytes() + kMostHeldBytes <= most_bytes;  // asked for each record
+    if (is_far || HeldBytes() <= most_bytes) return end_ticks >= detail.start_ticks;
     EndDetail(detail.steps != 0 ? detail.last_step_ticks : state_.last_record_ticks, true);
   }
   return end_ticks >= detail.start_ticks && end_ticks <= detail.end_ticks;
