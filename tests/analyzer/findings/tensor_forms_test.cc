@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/findings/findings_table.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/steps/compared_steps.h"
 #include "tests/analyzer/builders/gpu_definitions.h"
