@@ -358,13 +358,16 @@ std::string BatchSentence(const ComparedSteps& steps, double step_ns, bool are_r
   const double samples = steps.samples(), per_second = samples * 1e9 / step_ns;
   if (samples == 0) return "";
   int64_t least = INT64_MAX, most = 0, processes = 0;
+  int64_t passes = 0;    // of a step: gradients are accumulated
   bool is_batch = true;  // the same in each pass
   for (const StepTrack& track : steps.tracks) {
     processes += track.steps.empty() ? 0 : 1;
     for (const Step& step : track.steps) {
       least = std::min(least, step.samples);
       most = std::max(most, step.samples);
-      is_batch = is_batch && step.batch == steps.batch && step.samples == step.batch * step.micro_steps;
+      if (passes == 0) passes = step.micro_steps;
+      is_batch =
+          is_batch && step.batch == steps.batch && step.micro_steps == passes && step.samples == step.batch * passes;
     }
   }
   const char* const word = steps.batch_is_rows ? "rows" : "samples";
@@ -372,8 +375,11 @@ std::string BatchSentence(const ComparedSteps& steps, double step_ns, bool are_r
   const char* const of = steps.kind == StepKind::kInference ? "request" : "step";
   std::string text = absl::StrFormat(" %d to %d %s a %s, %.3g on average", least, most, noun, of, samples);
   if (least == most) text = absl::StrFormat(" %d %s a %s", most, noun, of);
-  if (is_batch)
-    text = steps.batch_is_rows ? absl::StrCat(" ", steps.batch, " ", noun) : absl::StrCat(" Batch ", steps.batch);
+  if (is_batch) {
+    const std::string times = passes > 1 ? absl::StrCat(passes, " x ") : "";
+    text = steps.batch_is_rows ? absl::StrCat(" ", times, steps.batch, " ", noun)
+                               : absl::StrCat(" Batch ", times, steps.batch);
+  }
   const auto ranks = static_cast<double>(are_ranks ? processes : 1);
   absl::StrAppend(&text, ": ", Rate(per_second * ranks), " ", word, "/s");
   const bool is_part = steps.other_threads > 0;

@@ -10,6 +10,8 @@ namespace {
 constexpr double kMostRuns =
     0.75;  // from this share of single runs among its run sequences on, a network may begin passes
 
+constexpr size_t kMostRarely = 4;  // a network that begins passes does so in at least one of so many
+
 constexpr size_t kSampleMoments = 1 << 16;
 
 class ItemMaker {
@@ -104,9 +106,11 @@ class ItemMaker {
     size_t first = 0;
     for (size_t i = 0; i < items_.size(); ++i) {
       if (FollowsRun(i) && BeginningOf(items_[i]) != BeginningOf(items_[first])) {
-        const Habit& of_first = habits.at(BeginningOf(items_[first]));
-        const bool both_once = of_first.runs == 1 && habits.at(BeginningOf(items_[i])).runs == 1;
-        items_[i].continues_pass = both_once || of_first.BeginsPasses();
+        const Habit &of_first = habits.at(BeginningOf(items_[first])), &of_next = habits.at(BeginningOf(items_[i]));
+        const bool both_once = of_first.runs == 1 && of_next.runs == 1;
+        // What runs before few of the other's passes is no part of them (averaged weights that are validated now and then).
+        items_[i].continues_pass =
+            both_once || (of_first.BeginsPasses() && kMostRarely * of_first.rows >= of_next.rows);
       }
       if (!items_[i].continues_pass) first = i;
     }

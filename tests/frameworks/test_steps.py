@@ -16,7 +16,8 @@ from frameworks import e2e, program
 LOOPS = ["evaluation_each_round", "evaluation_first_each_round", "evaluation_of_the_same_batch", "evaluation_after_accumulation",
          "evaluation_before_training", "evaluation_now_and_then", "teacher", "inference_after_one_call", "quantized", "sweep",
          "sweep_of_one_class", "training_in_threads", "serving_in_threads", "lbfgs", "busy_closure", "validates_nothing",
-         "fit_curve", "fit_with_an_optimizer_for_each",
+         "fit_curve", "fit_with_an_optimizer_for_each", "averaged_weights",
+         "two_heads",
          "one_sample", "convolutions_of_one_sample", "distributed", "named_ranges"]
 
 
@@ -133,6 +134,13 @@ class Steps(frameworks.Case):
     def test_closures_of_an_optimizer_are_one_step(self):
         run, _ = self.check("lbfgs")
         self.check_calls(run, {"training": 32})
+
+    def test_averaged_weights_that_are_validated(self):
+        self.check("averaged_weights")
+
+    def test_two_heads_have_the_same_rows(self):
+        run, _ = self.check("two_heads")
+        self.assertEqual(run.report()["steps"]["samples_per_step"], 8)
 
     def test_plain_arithmetic(self):
         for loop in ("fit_curve", "fit_with_an_optimizer_for_each"):

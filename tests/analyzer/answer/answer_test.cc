@@ -82,7 +82,7 @@ ComparedSteps StepsOf(const std::vector<int64_t>& samples, StepKind kind = StepK
 TEST(AnswerTest, SaysWhatAStepReallyTakes) {
   constexpr double kSecond = 1e9;
   EXPECT_EQ(BatchSentence(StepsOf({8, 8}), kSecond / 2), " Batch 8: 16 samples/s.");
-  EXPECT_EQ(BatchSentence(StepsOf({24, 24}), kSecond), " Batch 8: 24 samples/s.");  // three passes
+  EXPECT_EQ(BatchSentence(StepsOf({24, 24}), kSecond), " Batch 3 x 8: 24 samples/s.");
   EXPECT_EQ(BatchSentence(StepsOf({20, 20}), kSecond), " 20 samples a step: 20 samples/s.");
   EXPECT_EQ(BatchSentence(StepsOf({1, 4, 8, 8}, StepKind::kInference), kSecond),
             " 1 to 8 samples a request, 5.25 on average: 5.25 samples/s.");

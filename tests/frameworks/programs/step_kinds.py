@@ -226,6 +226,34 @@ def lbfgs():
         note("training", 8, len(calls))
 
 
+def averaged_weights():
+    """Validated each sixth round, before the next step begins."""
+    net = Net()
+    average = torch.optim.swa_utils.AveragedModel(net)
+    optimizer = torch.optim.AdamW(net.parameters(), 1e-3)
+    for round_ in range(24):
+        train(net, optimizer)
+        average.update_parameters(net)
+        if round_ % 6 == 5:
+            with torch.no_grad():
+                average(batch_of(16)[0])
+            note("validation", 16)
+
+
+def two_heads():
+    """Each with a backward pass of its own."""
+    body, heads = nn.Linear(20, 32), [nn.Linear(32, 10), nn.Linear(32, 1)]
+    optimizer = torch.optim.SGD([*body.parameters(), *heads[0].parameters(), *heads[1].parameters()], 1e-3)
+    for _ in range(12):
+        x, y = batch_of(8)
+        features = F.relu(body(x))
+        optimizer.zero_grad()
+        F.cross_entropy(heads[0](features), y).backward(retain_graph=True)
+        heads[1](features).square().mean().backward()
+        optimizer.step()
+        note("training", 8, 2)
+
+
 def fit(update):
     """Plain arithmetic: neither modules nor products."""
     x = torch.linspace(0, 1, 1000)
