@@ -123,7 +123,7 @@ class Divider {
       return Add(CauseKind::kCompilation, ns, WordsOf(DifferenceKind::kCompilations), {});
     if (layers_.at(place.first).IsOnOneSide()) return AddLayer(row, place);
     if (row.Is(ActivityKind::kNotSeen)) return Add(CauseKind::kPython, ns, "", place);
-    if (places_.at(place).IsOnOneSide() && !WordsOf(DifferenceKind::kCompiled).empty()) return AddLayer(row, place);
+    if (places_.at(place).IsOnOneSide() && !CompiledWords(row, place).empty()) return AddLayer(row, place);
     if (places_.at(place).IsOnOneSide()) {
       const char* words = row.IsOn(true) ? "only BASE computes it" : "only NEW computes it";
       return Add(CauseKind::kPasses, ns, words, place);
@@ -134,9 +134,20 @@ class Divider {
     DivideDone(row, place);
   }
 
+  static bool IsRegion(absl::string_view layer) { return absl::StartsWith(layer, "compiled region"); }
+
+  // Where one side uses torch.compile: its regions there, and what they stand for on the other side. Else empty.
+  std::string CompiledWords(const WorkRow& row, const WorkPlace& place) const {
+    const auto has_regions = [&](const auto& layer) {
+      return IsRegion(layer.first) && (row.IsOn(true) ? layer.second.in_base : layer.second.in_new);
+    };
+    const bool is_of_it = IsRegion(place.first) || absl::c_none_of(layers_, has_regions);
+    return is_of_it ? WordsOf(DifferenceKind::kCompiled) : "";
+  }
+
   void AddLayer(const WorkRow& row, const WorkPlace& place) {
     const bool is_optimizer = absl::StartsWith(place.first, "optimizer (");
-    std::string words = WordsOf(is_optimizer ? DifferenceKind::kOptimizer : DifferenceKind::kCompiled);
+    std::string words = is_optimizer ? WordsOf(DifferenceKind::kOptimizer) : CompiledWords(row, place);
     if (words.empty() && !is_optimizer) words = WordsOf(DifferenceKind::kLayers);
     if (words.empty()) words = absl::StrCat(LayerLabel(place.first), row.IsOn(true) ? " is gone" : " is new");
     Add(CauseKind::kLayers, row.change_ns(), words, {});

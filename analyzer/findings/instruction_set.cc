@@ -219,9 +219,8 @@ void AddReferenceBlas(const StepFacts& facts, std::vector<Finding>& findings) {
   finding.Estimate(GainBasis::kUpperBound);
   finding.evidence = "table gemm, column rate; table capabilities names the library";
   finding.advice =
-      "Install OpenBLAS, BLIS or MKL and let the program load that: update-alternatives on Debian, libblas=*=*openblas "
-      "in "
-      "conda, or LD_PRELOAD=libopenblas.so.0.";
+      "Install OpenBLAS, BLIS or MKL and let the program load that: update-alternatives on Debian, "
+      "libblas=*=*openblas in conda, or LD_PRELOAD=libopenblas.so.0.";
   findings.push_back(std::move(finding));
 }
 

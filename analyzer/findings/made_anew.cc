@@ -18,6 +18,7 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
+constexpr int64_t kBetweenCopiesNs = 1'000'000;  // of deepcopy's own Python; longer is the program's
 constexpr double kLeastPart = 0.05;
 constexpr double kEachStep = 0.5;   // pipelines a step
 constexpr double kOftenInRun = 10;  // where there are no steps
@@ -121,7 +122,8 @@ std::vector<Finding> FindModulesMadeAnew(const StepFacts& facts) {
         const bool is_next = last != kNone && scopes.thread[last] == scopes.thread[scope];
         const int64_t before_ns = is_next ? scopes.start_ns[scope] - scopes.EndOf(last) : 0;
         const Makes kind = makes_of(scope);
-        const bool goes_on = is_next && kind == Makes::kCopies && makes_of(last) == kind;
+        const bool goes_on =
+            is_next && kind == Makes::kCopies && makes_of(last) == kind && before_ns < kBetweenCopiesNs;
         last = scope;
         if (kind == Makes::kNothing) return;
         const ProcessIndex process = model.threads[scopes.thread[scope]].process;

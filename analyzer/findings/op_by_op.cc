@@ -39,7 +39,7 @@ struct Programs {
 
 // "jit_dynamic_slice", "jit_squeeze": programs of JAX's own for x[i].
 bool TakesElements(absl::string_view program) {
-  return absl::StrContains(program, "slice") || program == "jit_squeeze" || program == "jit_gather";
+  return program == "jit_dynamic_slice" || program == "jit_squeeze" || program == "jit_gather";
 }
 
 Programs ProgramsOf(const StepFacts& facts) {

@@ -172,13 +172,16 @@ class TensorForms {
     }
     const double ns = NsOfAll(tensors);
     if (!facts_.IsAtLeast(ns, kFormPercent)) return std::nullopt;
-    return OfForm(
+    Finding finding = OfForm(
         facts_, ns, made_[*tensors.begin()].scope,
-        absl::StrFormat("aten::cat copies a tensor that was expanded (%s in all), and a product behind it goes "
-                        "through each copy of the same values, forward and backward",
-                        HumanCell(made_[*tensors.begin()].bytes, "bytes")),
-        "Multiply each part with its own part of the weight, before it is expanded, and add the results by "
-        "broadcasting: part(x) + code(z)[:, None] for linear(cat(x, z.expand(...))).");
+        absl::StrFormat(
+            "aten::cat copies a tensor that was expanded (%s in all); where they are joined along the features, "
+            "the product behind it goes through each copy of the same values, forward and backward",
+            HumanCell(made_[*tensors.begin()].bytes, "bytes")),
+        "If they are joined along the features: multiply each part with its own part of the weight, before it is "
+        "expanded, and add the results by broadcasting: part(x) + code(z)[:, None] for linear(cat(x, z.expand(...))).");
+    finding.is_information = true;  // along which dimension is not recorded
+    return finding;
   }
 
   std::optional<Finding> LargeWindows() const {

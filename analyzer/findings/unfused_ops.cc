@@ -130,6 +130,7 @@ constexpr double kOptimizerOpsPercent = 3;
 constexpr double kFusedPart = 0.33;           // upper bound of the time a fused step takes, relative to the default
 constexpr double kOptimizerOpsLeastOps = 20;  // per update
 constexpr double kSeveralUpdates = 1.5;       // of a step
+constexpr double kManyUpdates = 5;            // more than networks that are trained in turns
 constexpr std::array<const char*, 4> kCanBeFused = {"Adam", "AdamW", "SGD", "Adagrad"};
 
 bool IsUpdate(const WorkItem& item) {
@@ -210,7 +211,7 @@ std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts) {
   if (!facts.IsAtLeast(finding.gain_ns, kOptimizerOpsPercent)) return {};
   finding.advice =
       absl::StrCat("torch.optim.", optimizer, "(..., fused=True)",
-                   calls < kSeveralUpdates ? "" : "; one for all parameters, and one step() for each batch");
+                   calls < kManyUpdates ? "" : "; one optimizer of all parameters, if each has one of its own");
   return {finding};
 }
 

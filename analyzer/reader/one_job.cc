@@ -136,7 +136,8 @@ absl::Status CheckTimesOfRanks(TraceModel* model) {
   const double seconds = static_cast<double>(last->start_ns - first->end_ns) / 1e9;
   const std::string apart =
       absl::StrFormat("%s begins %.*f s after the end of %s", last->file, seconds < 10 ? 3 : 0, seconds, first->file);
-  if (seconds > kMostSeconds) return absl::InvalidArgumentError(absl::StrCat(apart, ": they are not of one job"));
+  if (seconds > kMostSeconds)
+    return absl::InvalidArgumentError(absl::StrCat(apart, ": traces more than a day apart can't be compared"));
   ++model->oddities[absl::StrCat(apart,
                                  ": these are traces of different times, perhaps of different jobs, or the clocks "
                                  "of their machines are apart")];

@@ -211,7 +211,8 @@ std::vector<StepTrack> Judged(std::vector<StepTrack> tracks) {
   const auto sort_of = [](const Step& step) { return SortOfSteps(step.kind, step.sort); };
   for (const StepTrack& track : tracks) {
     for (const Step& step : track.steps) {
-      if (!step.is_warm_up && IsLikeOthers(step)) has_scopes[{track.process, sort_of(step)}] |= step.has_scopes;
+      if (!step.is_warm_up && IsLikeOthers(step))
+        has_scopes[{track.process, sort_of(step)}] |= step.has_scopes && !step.is_kept_as_slow;
     }
   }
   // Recording makes steps longer: those of windows and others, of which slow ones are kept, are judged apart.

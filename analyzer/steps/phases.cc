@@ -180,12 +180,16 @@ void CutToStep(Step& step) {
 
 void SetHasScopes(const TraceModel& model, const ProcessMoments& moments, StepTrack& track) {
   if (!moments.has_op_scopes) return;
+  std::vector<std::pair<int64_t, int64_t>> slow;  // ascending, as steps are
+  for (const ScopeWindow& window : model.scope_windows) {
+    if (window.is_slow_step && window.process == track.process) slow.emplace_back(window.start_ns, window.end_ns);
+  }
+  absl::c_sort(slow);
+  auto next = slow.begin();
   for (Step& step : track.steps) {
     step.has_scopes = moments.windows.empty() || EndOfWindow(moments, step.start_ns) >= LastPhaseEnd(step);
-    step.is_kept_as_slow = step.has_scopes && absl::c_any_of(model.scope_windows, [&](const ScopeWindow& window) {
-                             return window.is_slow_step && window.process == track.process &&
-                                    window.start_ns <= step.start_ns && step.start_ns < window.end_ns;
-                           });
+    while (next != slow.end() && next->second <= step.start_ns) ++next;
+    step.is_kept_as_slow = step.has_scopes && next != slow.end() && next->first <= step.start_ns;
   }
 }
 

@@ -358,7 +358,8 @@ class Assembler {
     std::optional<LayerIndex> first;
     for (size_t i = draft.begin; i < draft.end; ++i) {
       if (IsRun(i) && IsTrained(draft, i)) {
-        if (!first && !items_[i].layers.empty()) first = moments_[items_[i].first].layer;
+        const LayerIndex layer = moments_[items_[i].first].layer;
+        if (!first && layer != kNone) first = layer;
         const bool begins = !first || items_[i].layers.empty() || absl::c_binary_search(items_[i].layers, *first);
         has_begun |= begins;
         if (begins && of_pass == 0) of_pass = items_[i].batch;

@@ -25,6 +25,7 @@ struct Running {
   size_t depth = 0;  // below the outermost
 };
 
+constexpr int64_t kLongestReleaseNs = 20'000;  // of a tensor
 constexpr int64_t kStretchNs = 100'000;
 constexpr int64_t kStretchBetweenCallsNs = 20'000;  // without a framework, whose operations lie closer together
 constexpr int64_t kUndisturbedNs = 1'000'000;       // others' time slices are longer
@@ -276,7 +277,7 @@ class LinesInSteps {
     }
   }
 
-  // Of n tensors, n times their mean distance: each one's own time lies behind it.
+  // Each one's own time lies behind it; what is longer is none's: Python went on, and came back.
   void AddReleases(ThreadIndex thread, int64_t start_ns, int64_t end_ns, Gaps& gaps) const {
     const auto found = releases_.find(thread);
     if (found == releases_.end() || end_ns > found->second.back()) return;
@@ -285,7 +286,10 @@ class LinesInSteps {
     ++gaps.followed;
     gaps.followed_ns += end_ns - start_ns;
     gaps.released += count;
-    if (count > 1) gaps.released_ns += std::min(count * (*(end - 1) - *first) / (count - 1), end_ns - *first);
+    for (auto at = first; at != end; ++at) {
+      const int64_t next_ns = at + 1 == end ? end_ns : *(at + 1);
+      gaps.released_ns += std::min(next_ns - *at, kLongestReleaseNs);
+    }
   }
 
   void AddLooks() {

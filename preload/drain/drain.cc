@@ -171,6 +171,11 @@ uint32_t Drain::Step(bool everything, bool take_clock_sample) {
   }
   is_settled_ = is_settled_ || !was_settled;
   FollowTime();
+  // A step may hang: what it did must be seen, and not end with the process that drains.
+  if (waiting_.size() != 0 && now > state_.detail.last_turn_ticks + kMostWaitingSeconds * second) {
+    TakeWaiting(UINT64_MAX);
+    is_watching_ = false;
+  }
   if (take_clock_sample && now - last_sample_ticks_ > sample_ticks_) {
     last_sample_ticks_ = now;
     if (IsFull() && sample_ticks_ < kMostSecondsPerSample * second) sample_ticks_ *= 2;

@@ -86,6 +86,7 @@ class Drain {
   struct Waiting {  // before each record that waits
     uint32_t slot, bytes;
   };
+  static constexpr uint64_t kMostWaitingSeconds = 10;
   static constexpr size_t kMostWaitingBytes = 4 << 20;  // a step with more records is not kept for being slow
 
   // A contiguous range of a slot's positions, and its memory.

@@ -187,8 +187,8 @@ bool StepTimes::Add(uint64_t ticks) {
 // What ended before the last judged step is decided.
 bool Drain::Waits(uint32_t slot, const RecordHeader& header) const {
   const DetailState& detail = state_.detail;
-  if (!is_watching_ || detail.end_ticks == 0) return false;
-  return waiting_of_[slot] != 0 || EndOf(header) > detail.last_turn_ticks;
+  if (waiting_of_[slot] != 0) return true;
+  return is_watching_ && detail.end_ticks != 0 && EndOf(header) > detail.last_turn_ticks;
 }
 
 // A step that is longer than all that were kept for being slow goes before the plan, which leaves half of the room to them.

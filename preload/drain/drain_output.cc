@@ -7,6 +7,7 @@ namespace dlhook::inline drain {
 namespace {
 
 constexpr uint64_t kMaxAggregateWindowSeconds = 600;
+constexpr uint64_t kMaxWindowOfFewSeconds = 86'400;  // where there was no room for totals by shape
 
 // The increase of a counter of the session beyond `*reported`.
 void WriteGrowth(LossReason reason, const std::atomic<uint64_t>& counter, const char* detail, uint64_t* reported,
@@ -67,8 +68,8 @@ void Drain::FlushAggregates(uint64_t now_ticks, bool force) {
   aggregates_.Flush(state_.last_record_ticks, &out_);
   state_.detail.totals_bytes += out_.size() - before;
   // Windows grow, so that a run of days stays within its limit.
-  const bool may_grow = aggregate_window_ticks_ < kMaxAggregateWindowSeconds * TicksPerSecond(*session_);
-  if (may_grow || state_.left_out_shapes != 0) aggregate_window_ticks_ *= 2;
+  const uint64_t most = state_.left_out_shapes != 0 ? kMaxWindowOfFewSeconds : kMaxAggregateWindowSeconds;
+  if (aggregate_window_ticks_ < most * TicksPerSecond(*session_)) aggregate_window_ticks_ *= 2;
   next_aggregate_flush_ticks_ = NowTicks() + aggregate_window_ticks_;
 }
 

@@ -71,10 +71,17 @@ bool FindRange(const link_map* object, KnownObject* known) {
 // name by which programs know them.
 void FollowLinksOfBlas(KnownObject* known) {
   constexpr int kMostLinks = 4;
+  constexpr const char* kNames[] = {"libblas", "libcblas", "librefblas", "libRblas", "libgslcblas"};
+  const auto is_blas = [](const char* name) {
+    for (const char* known : kNames) {
+      if (strncmp(name, known, strlen(known)) == 0) return true;
+    }
+    return false;
+  };
   for (int links = 0; links < kMostLinks; ++links) {
     char target[sizeof known->path] = "";
     char* name = strrchr(known->path, '/');
-    if (name == nullptr || strncmp(name + 1, "libblas", strlen("libblas")) != 0) return;
+    if (name == nullptr || !is_blas(name + 1)) return;
     if (readlink(known->path, target, sizeof target - 1) <= 0) return;
     char* to = target[0] == '/' ? known->path : name + 1;
     snprintf(to, static_cast<size_t>(known->path + sizeof known->path - to), "%s", target);

@@ -129,7 +129,8 @@ void EventKeeper::TakeGpu(const Event& event) {
 
 // What the call with this correlation id waits for; or what it makes a stream wait for.
 void EventKeeper::TakeSync(const Event& event) {
-  if (event.stream < 0 || event.stream == UINT32_MAX) return;  // for all streams, as its name says
+  if (event.correlation < 0 || event.stream < 0) return;
+  if (event.stream == UINT32_MAX) return;  // for all streams, as its name says
   std::string& text = kept_.waits[event.correlation];
   text = absl::StrCat("stream ", event.stream);
   if (event.event_stream >= 0 && event.event_stream != event.stream)
@@ -151,7 +152,9 @@ void EventKeeper::PlaceOverheads() {
   for (auto& [key, events] : kept_.threads) {
     std::map<ptrdiff_t, int64_t> depths;
     for (const HostEvent& call : events) {
-      if (call.category != Category::kRuntime || absl::StrContains(kept_.names[call.name], "Synchronize")) continue;
+      const std::string& name = kept_.names[call.name];
+      const bool is_copy = absl::StrContains(name, "Memcpy") && !absl::StrContains(name, "Async");
+      if (call.category != Category::kRuntime || is_copy || absl::StrContains(name, "Synchronize")) continue;
       ++depths[first_from(call.start_ns)];
       --depths[first_from(call.end_ns)];
     }

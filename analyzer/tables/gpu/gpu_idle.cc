@@ -20,14 +20,13 @@ constexpr char kOutside[] = "[outside of steady steps]";
 constexpr char kCauses[] =
     "Each nanosecond in which no kernel of the network runs has one. communication, copies: only that runs on the "
     "device. While nothing runs: profiler: what recorded an imported trace held up a call; else by what the thread "
-    "that "
-    "requested the next work did until it requested it: input "
-    "pipeline: it was in the data loader; synchronization: it waited for the GPU, or would have requested that much "
-    "earlier had it not waited before; launch-bound: it was busy with calls, framework or Python; no processor: the "
-    "part of that in which, by the looks of the table threads, it had none; and from then on: launch-bound (or no "
-    "processor) until the call returned, launch-bound for 20 us and the error of the GPU's clock (up to 1 ms) more, "
-    "copies if it is a copy from or to the host or another device (others, and memsets, count as launches). not known: "
-    "nothing is known of the thread, or the work waited longer, for another stream, device or the host.";
+    "that requested the next work did until it requested it: input pipeline: it was in the data loader; "
+    "synchronization: it waited for the GPU, or would have requested that much earlier had it not waited before; "
+    "launch-bound: it was busy with calls, framework or Python; no processor: the part of that in which, by the "
+    "looks of the table threads, it had none; and from then on: launch-bound (or no processor) until the call "
+    "returned, launch-bound for 20 us and the error of the GPU's clock (up to 1 ms) more, copies if it is a copy "
+    "from or to the host or another device (others, and memsets, count as launches). not known: nothing is known of "
+    "the thread, or the work waited longer, for another stream, device or the host.";
 
 struct GpuIdleSums {
   IdlePiece::What what = IdlePiece::What::kNothing;

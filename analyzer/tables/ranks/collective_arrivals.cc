@@ -21,8 +21,7 @@ constexpr char kCrossed[] =
     "ranks, or lost records";
 constexpr char kApart[] =
     "communicators of which, by the clocks, some rank was done with an operation before another began it, in most of "
-    "them: the "
-    "clocks are apart, or the recordings begin with other operations";
+    "them: the clocks are apart, or the recordings begin with other operations";
 constexpr char kSwapped[] =
     "operations that ran at the same time on a rank and began in another order than on the others";
 constexpr double kMostSwapped = 0.05;  // of the operations of a kind; more are those of several groups

@@ -108,6 +108,13 @@ const PlantedChange kChanges[] = {
        spec.layers.push_back({.name = "compiled region 0/0", .channels = 99});
      },
      "NEW is 34 % slower per training step (", ": torch.compile none -> used, +", Gate::kFails},
+    {"CompiledBesideANewLayer",
+     [](RunSpec& spec) {
+       spec.is_compiled = true;
+       spec.layers.push_back({.name = "compiled region 0/0", .channels = 1});
+       spec.layers.push_back({.name = "extra", .channels = 99});
+     },
+     "NEW is ", ": extra is new, +", Gate::kFails},
     {"LossWithAProduct", [](RunSpec& spec) { spec.products = 2; },
      "NEW differs: gemm 0 -> 2 a step. No difference in time beyond noise: ", "", Gate::kPasses},
     {"InstructionSet",

@@ -68,7 +68,8 @@ TEST(SlowLines, ReleaseTensors) {
   ASSERT_THAT(found.rows, SizeIs(1));
   EXPECT_THAT(found.Of(0, "finding"), HasSubstr("(train.py:7) releases tensors, 50 at a time, for "));
   EXPECT_THAT(found.Of(0, "advice"), HasSubstr("What ends there held them"));
-  for (const auto& few : {Releasing(20, 10'000), Releasing(1, 10'000)})
+  // The last ones: what lies between is Python's.
+  for (const auto& few : {Releasing(20, 10'000), Releasing(1, 10'000), Releasing(2, 500'000), Releasing(6, 90'000)})
     EXPECT_THAT(few.Of(0, "finding"), HasSubstr("runs Python or native code"));
 }
 

@@ -1,6 +1,6 @@
 """A small CNN in Keras, trained by `fit` and asked by `predict`, on the backend that KERAS_BACKEND names.
 
-keras_cnn.py BATCHES [EPOCHS]: so many epochs, each validated, with dlhook's callback
+keras_cnn.py BATCHES [EPOCHS]: so many epochs more, each validated
 """
 
 import sys
@@ -29,9 +29,6 @@ images, labels = random.random((BATCH * batches, 16, 16, 3), np.float32), random
 model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 model.fit(images, labels, batch_size=BATCH, shuffle=False, verbose=0)
 if len(sys.argv) > 2:
-    from dlhook import callbacks
-
-    model.fit(images, labels, batch_size=BATCH, epochs=int(sys.argv[2]), validation_data=(images[:BATCH], labels[:BATCH]), verbose=0,
-              callbacks=[callbacks.keras()])
+    model.fit(images, labels, batch_size=BATCH, epochs=int(sys.argv[2]), validation_data=(images[:BATCH], labels[:BATCH]), verbose=0)
 model.predict(images, batch_size=BATCH, verbose=0)
 print(keras.backend.backend(), *(layer.name for layer in model.layers))
