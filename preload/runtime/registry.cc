@@ -71,7 +71,7 @@ bool FindRange(const link_map* object, KnownObject* known) {
 // name by which programs know them.
 void FollowLinksOfBlas(KnownObject* known) {
   constexpr int kMostLinks = 4;
-  constexpr const char* kNames[] = {"libblas", "libcblas", "librefblas", "libRblas", "libgslcblas"};
+  static constexpr const char* kNames[] = {"libblas", "libcblas", "librefblas", "libRblas", "libgslcblas"};
   const auto is_blas = [](const char* name) {
     for (const char* known : kNames) {
       if (strncmp(name, known, strlen(known)) == 0) return true;
