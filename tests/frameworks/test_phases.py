@@ -213,13 +213,13 @@ class Phases(frameworks.Case):
         self.assertRegex(answer, r"Operations were recorded in \d+ of 1200 steps \(\d+ of them for being slow\)")
 
     def test_windows_of_serving(self):
-        """Without optimizers windows go by time: requests of the run's end are known, and none that lasts from one to another."""
+        """Without optimizers windows go by time; no request lasts from one to another."""
         run, told = self.record("serving_on", DLHOOK_MAX_BYTES=250000)
         steps = main_process(run.table("steps"))
         self.assertEqual({(step["kind"], step["batch"]) for step in steps if step["batch"] is not None}, {("inference", 4)})
         self.assertLess(len(steps), len(told))
-        between = steps[-1]["start"] - steps[0]["start"]
-        self.assertGreater(between, 0.01e9 * len(told) / 2)
+        starts = [step["start"] for step in steps]
+        self.assertTrue([second for first, second in zip(starts, starts[1:]) if second - first > 0.3e9])  # a later window
         answer = " ".join(e2e.run([e2e.DLHOOK, "report", self.run_path]).out.decode().split())
         self.assertNotRegex(answer, r"Operations were recorded in|Between requests [0-9.]+ (s|min) passed")
         self.assertRegex(answer, r"They are from the [0-9.]+ s of [0-9.]+ s in which operations were recorded")
