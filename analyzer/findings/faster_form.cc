@@ -58,22 +58,25 @@ class Forms {
     for (const Op& op : facts.model().ops) result_bytes_.push_back(ResultBytes(op));
     for (const ScopeName& name : ReadScopeNames(facts.model())) parts_.push_back(PartOf(name));
     const ScopeColumns& scopes = facts.model().scopes;
-    ThreadIndex thread = kNone;
+    std::pair<ThreadIndex, size_t> at = {kNone, kNone};  // thread and step
     for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
       const Part part = parts_[scopes.look[scope].name];
       const bool is_outermost = scopes.parent[scope] == kNone || !IsOp(scopes.parent[scope]);
       const bool counts = part == Part::kDense || part == Part::kPacked || part == Part::kMath || is_outermost;
       if (!counts || !IsOp(scope)) continue;
       const ThreadIndex own = scopes.thread[scope];
-      if (facts.StepAt(facts.model().threads[own].process, scopes.start_ns[scope]) == kNone) continue;
+      const size_t step = facts.StepAt(facts.model().threads[own].process, scopes.start_ns[scope]);
+      if (step == kNone) continue;
       const auto ns = static_cast<double>(TimeOf(scope));
       if (part == Part::kDense) dense.Add(ns, scope);
       if (part == Part::kPacked) packed.Add(ns, scope);
       if (part == Part::kMath) attention.Add(ns, scope);
       math += part == Part::kMath ? 1 : 0;
       if (part == Part::kCell) cells[facts.attribution().of_scope[scope].layer].Add(ns, scope);
-      if (own != thread) stage_ = Stage::kNone;
-      thread = own;
+      if (std::exchange(at, {own, step}) != std::pair(own, step)) {
+        stage_ = Stage::kNone;
+        is_behind_attention_ = is_next_head_ = false;
+      }
       if (is_outermost) Follow(scope, part, ns);
     }
   }

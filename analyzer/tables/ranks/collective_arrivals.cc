@@ -230,7 +230,7 @@ class Matcher {
       meetings.push_back(MeetingOf(members, k));
       if (meetings.back().on_gpu && IsSynchronizing(kind(members.front()))) met += IsMet(meetings.back()) ? 1 : -1;
     }
-    if (met < 0) {
+    if (met < 0 && !AreOnOneMachine(members)) {
       ++result_.oddities[kApart];
     } else {
       std::move(meetings.begin(), meetings.end(), std::back_inserter(result_.meetings));

@@ -111,10 +111,10 @@ const PlantedChange kChanges[] = {
     {"CompiledBesideANewLayer",
      [](RunSpec& spec) {
        spec.is_compiled = true;
-       spec.layers.push_back({.name = "compiled region 0/0", .channels = 1});
-       spec.layers.push_back({.name = "extra", .channels = 99});
+       spec.layers.push_back({.name = "compiled region 0/0", .forward_ns = 10000, .backward_ns = 20000});
+       spec.layers.push_back({.name = "extra", .forward_ns = 400000, .backward_ns = 800000});
      },
-     "NEW is ", ": extra is new, +", Gate::kFails},
+     "NEW is ", "layer extra is new, +", Gate::kFails},
     {"LossWithAProduct", [](RunSpec& spec) { spec.products = 2; },
      "NEW differs: gemm 0 -> 2 a step. No difference in time beyond noise: ", "", Gate::kPasses},
     {"InstructionSet",
