@@ -130,8 +130,10 @@ absl::Status Neighbours::Start(const std::function<void(pid_t)>& join) {
         return absl::UnavailableError(
             absl::StrCat("the neighbour ", uses_[process.use].name, " does not start to work"));
     }
+  }
+  for (Process& process : processes_) {
     process.done_at_start = *process.done;
-    process.seconds_at_start = is_load ? ProcessorSeconds(process.pid) : 0;
+    process.seconds_at_start = process.use >= options_.commands.size() ? ProcessorSeconds(process.pid) : 0;
   }
   start_ = TryClock::now();
   return absl::OkStatus();

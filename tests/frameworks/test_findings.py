@@ -372,7 +372,7 @@ class Findings(FindingsCase):
         self.assert_line(finding, "copy.deepcopy(model.state_dict())")
 
     def test_attention_head_by_head(self):
-        finding = self.found("faster-form", "head-by-head", least_percent=10)
+        finding = self.found("faster-form", "head-by-head", least_percent=10, OMP_NUM_THREADS="1")
         self.assertIn("All heads in one product", finding["advice"])
 
     def test_a_code_that_is_joined_to_each_row(self):
@@ -410,7 +410,7 @@ class Findings(FindingsCase):
         self.assertIn("detach", finding["advice"])
 
     def test_a_model_called_for_each_sample(self):
-        finding = self.found("python-bound", "each-sample", least_percent=20)
+        finding = self.found("python-bound", "each-sample", least_percent=20, OMP_NUM_THREADS="1")
         self.assertIn("The model runs 48 times a training step, for one row each", finding["advice"])
 
     def test_rows_fetched_one_by_one(self):
