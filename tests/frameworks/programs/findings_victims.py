@@ -909,10 +909,11 @@ def kept_states(side):
 
 
 def each_sample(side):
-    """The model is called for each sample, or once for all."""
-    model = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+    """The model is called for each sample, or once for many."""
+    model = nn.Sequential(nn.Linear(256, 160), nn.ReLU(), nn.Linear(160, 160), nn.ReLU(), nn.Linear(160, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    x, y = torch.randn(48, 256), torch.zeros(48, dtype=torch.long)
+    rows = 48 if side == "victim" else 4096
+    x, y = torch.randn(rows, 256), torch.zeros(rows, dtype=torch.long)
     while True:
         optimizer.zero_grad()
         parts = [(x, y)] if side == "advised" else zip(x.split(1), y.split(1))
