@@ -43,7 +43,7 @@ struct Gaps {
   int64_t walked_ns = 0;  // of input, without regard to what other threads do
   int64_t short_ns = 0;
   int64_t count = 0;
-  // Of long ones, as long as memory was recorded: they, what lies between tensors that are released in them, and these.
+  // Of long ones, as long as memory was recorded: they, the time that tensors take that are released in them, and these.
   int64_t followed_ns = 0, released_ns = 0, followed = 0, released = 0;
   std::map<std::string, double> modules;
   std::map<std::string, int64_t> packages;  // nanoseconds

@@ -34,7 +34,7 @@ struct GapLines {
   // half of that time: "aten::cat", "sgemm_", a range's name; empty: they differ.
   double stretch_ns = 0, stretch_count = 0;
   std::string before, after;
-  // Of long gaps: the part from the first tensor that is released to the last one, and how many are; 0: none, or not known.
+  // Of long gaps: the part in which tensors are released, and how many are; 0: none, or not known.
   double released_part = 0, released = 0;
   std::optional<double> blocked_ns;    // by looks from outside; empty: too few
   std::optional<SampledLine> sampled;  // the function with most samples in it
