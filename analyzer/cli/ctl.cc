@@ -70,7 +70,7 @@ int RunCtl(const Args& args) {
   int exit_code = kExitOk;
   for (const std::unique_ptr<RingFile>& ring : *rings) {
     const std::string process = absl::StrCat(ring->header().pid, " ", VisibleText(TextOf(ring->header().program)));
-    bool is_stopped = ring->header().stopped.load() != 0;
+    bool is_stopped = IsStopped(ring->header());
     if (verb != "status") {
       const absl::Status status =
           ring->IsOurs() ? ring->Map() : absl::PermissionDeniedError("of another user, who alone may");

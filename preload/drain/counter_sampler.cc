@@ -116,7 +116,7 @@ void CounterSampler::Step(Drain* drain) {
   if (session_ == nullptr || NowTicks() < next_ticks_) return;
   // Wait until the first thread has a number.
   bool has_begun = session_->next_thread_id.load(std::memory_order_relaxed) != 0;
-  if (!has_begun || session_->stopped.load(std::memory_order_relaxed) != 0) {
+  if (!has_begun || IsStopped(*session_)) {
     next_ticks_ = NowTicks() + interval_ticks_;
     return;
   }

@@ -74,10 +74,14 @@ void Drain::FlushAggregates(uint64_t now_ticks, bool force) {
 }
 
 void Drain::WriteCaptureState() {
-  uint32_t stopped = session_->stopped.load(std::memory_order_acquire);
-  if (stopped == known_stopped_) return;
-  known_stopped_ = stopped;
-  fields::CaptureState::WritePacket({stopped == 0, session_->stopped_ticks.load(std::memory_order_relaxed)}, &out_);
+  uint32_t switches = session_->switches.load(std::memory_order_acquire);
+  if (switches == known_switches_) return;
+  bool is_recording = switches % 2 == 0;
+  if (switches - known_switches_ > 1) {
+    fields::CaptureState::WritePacket({!is_recording, session_->switched_before_ticks.load()}, &out_);
+  }
+  fields::CaptureState::WritePacket({is_recording, session_->switched_ticks.load()}, &out_);
+  known_switches_ = switches;
 }
 
 // Calls that the slot's current thread had to drop, up to the slot's count `dropped`.

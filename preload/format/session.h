@@ -169,8 +169,10 @@ struct SessionHeader {
   // Control. `enabled_families` is the only word that every call reads: 0 while recording is stopped.
   alignas(64) std::atomic<uint32_t> enabled_families;
   uint32_t configured_families;
-  std::atomic<uint32_t> stopped;        // dlhook ctl stop, DLHOOK_START=off: the reason for enabled_families == 0
-  std::atomic<uint64_t> stopped_ticks;  // when that last changed
+  // Stops and starts (dlhook ctl, DLHOOK_START=off): odd while stopped, the reason for enabled_families == 0.
+  std::atomic<uint32_t> switches;
+  std::atomic<uint64_t> switched_ticks;         // the last of them
+  std::atomic<uint64_t> switched_before_ticks;  // the one before: both may come between two turns of the drain
   // Loss counters of the host as a whole.
   alignas(64) std::atomic<uint64_t> no_ring_calls;
   std::atomic<uint64_t> plain_pointers;
@@ -284,11 +286,16 @@ inline uint64_t ChunkBytes(uint64_t growth) {
   return power;
 }
 
+inline bool IsStopped(const SessionHeader& session) {
+  return session.switches.load(std::memory_order_relaxed) % 2 != 0;
+}
+
 // Starts and stops the recording of a process: by dlhook ctl, and by the program's own calls (DLHOOK_START=profiler).
 inline void SetRecording(bool record, SessionHeader* session) {
-  if ((session->stopped.load() == 0) == record) return;
-  session->stopped_ticks.store(ReadTicks(static_cast<ClockKind>(session->clock_kind)));
-  session->stopped.store(record ? 0 : 1);
+  if (IsStopped(*session) != record) return;
+  session->switched_before_ticks.store(session->switched_ticks.load());
+  session->switched_ticks.store(ReadTicks(static_cast<ClockKind>(session->clock_kind)));
+  session->switches.fetch_add(1);
   session->enabled_families.store(record ? session->configured_families : 0);
 }
 

@@ -89,6 +89,7 @@ struct GpuState {
   ThreadState* own;  // the thread's; null without a ring
   KernelNames names;
   GpuLeftOut left_out;
+  uint32_t known_switches;   // SessionHeader's
   uint64_t stopped_from_ns;  // the last known time in which nothing was to be recorded; CLOCK_REALTIME
   uint64_t stopped_to_ns;    // 0: still stopped
 };

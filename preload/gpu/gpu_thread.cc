@@ -29,15 +29,20 @@ constexpr time_t kLongestEndSeconds = 10;
 // Work done while recording is stopped (dlhook ctl stop) is dropped; CUPTI continues meanwhile.
 void FollowStops(GpuState* state) {
   const SessionHeader* session = state->own->session;
-  bool is_stopped = session->stopped.load(std::memory_order_relaxed) != 0;
-  bool was_stopped = state->stopped_from_ns != 0 && state->stopped_to_ns == 0;
-  if (is_stopped == was_stopped) return;
-  uint64_t per_second = TicksPerSecond(*session);
-  uint64_t ticks = ReadTicks(state->own->clock) - session->stopped_ticks.load(std::memory_order_relaxed);
-  uint64_t ago_ns = static_cast<uint64_t>(static_cast<double>(ticks) * 1e9 / static_cast<double>(per_second));
-  uint64_t changed_ns = ClockNanoseconds(CLOCK_REALTIME) - ago_ns;
-  if (is_stopped) state->stopped_from_ns = changed_ns;
-  state->stopped_to_ns = is_stopped ? 0 : changed_ns;
+  uint32_t switches = session->switches.load(std::memory_order_acquire);
+  uint32_t unseen = switches - state->known_switches;
+  if (unseen == 0) return;
+  state->known_switches = switches;
+  auto real_ns = [&](const std::atomic<uint64_t>& then) {
+    uint64_t ticks = ReadTicks(state->own->clock) - then.load(std::memory_order_relaxed);
+    double ago_ns = static_cast<double>(ticks) * 1e9 / static_cast<double>(TicksPerSecond(*session));
+    return ClockNanoseconds(CLOCK_REALTIME) - static_cast<uint64_t>(ago_ns);
+  };
+  bool is_stopped = switches % 2 != 0;
+  uint64_t switched_ns = real_ns(session->switched_ticks);
+  if (is_stopped) state->stopped_from_ns = switched_ns;
+  if (!is_stopped && unseen > 1) state->stopped_from_ns = real_ns(session->switched_before_ticks);
+  state->stopped_to_ns = is_stopped ? 0 : switched_ns;
 }
 
 bool WasStopped(const GpuState& state, uint64_t time_ns) {

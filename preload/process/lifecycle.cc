@@ -87,9 +87,9 @@ void FillHeader(const Config& config, uint32_t collector, SessionHeader* session
 void CompleteHeader(const Config& config, SessionHeader* session) {
   std::atomic_thread_fence(std::memory_order_release);
   session->magic = kSessionMagic;
-  session->stopped_ticks.store(session->shim_loaded_ticks);
+  session->switched_ticks.store(session->shim_loaded_ticks);
   bool starts = config.start == StartMode::kOn;
-  session->stopped.store(starts ? 0 : 1);
+  session->switches.store(starts ? 0 : 1);
   session->enabled_families.store(starts ? config.families : 0, std::memory_order_release);
 }
 

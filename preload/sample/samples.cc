@@ -71,7 +71,7 @@ void Write(const Interrupted& at, const SampleRecord& sample) {
 void TakeSample(void* argument) {
   const Interrupted& at = *static_cast<const Interrupted*>(argument);
   ThreadState* thread = at.thread;
-  if (thread->session->stopped.load(std::memory_order_relaxed) != 0) return;
+  if (IsStopped(*thread->session)) return;
   if (thread->ring.busy != 0) return Lose(at);  // a record is being written
   thread->is_sampling = 1;
   SampleRecord sample = {};

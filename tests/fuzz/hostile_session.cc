@@ -114,7 +114,7 @@ void HostileSession::Step(uint8_t choice, const std::function<void(uint8_t choic
       header->slots[choice / 16 % kSlots].dropped += input_->Byte();
       header->no_ring_calls += input_->Byte();
       header->gpu_dropped_ring += header->no_ring_calls % 3;
-      header->stopped = input_->Byte() % 2;
+      header->switches = input_->Byte() % 4;
       return;
     }
     default:

@@ -117,6 +117,22 @@ TEST(DrainTest, FooterCountsCallsAndKnowsTheEnd) {
   EXPECT_EQ(footer.end_ticks(), 900u);
 }
 
+TEST(DrainTest, AStopAndAStartBetweenTwoTurnsAreBothWritten) {
+  TestSession session(kRingBytes);
+  FillExample(&session);
+  SetRecording(false, session.header());
+  const uint64_t stopped = session.header()->switched_ticks;
+  SetRecording(false, session.header());  // no switch
+  SetRecording(true, session.header());
+  std::vector<std::pair<bool, uint64_t>> states;
+  for (const trace::Packet& packet : ParseTrace(DrainAll(&session)).packet()) {
+    if (packet.has_capture_state()) {
+      states.emplace_back(packet.capture_state().recording(), packet.capture_state().ticks());
+    }
+  }
+  EXPECT_THAT(states, ElementsAre(std::pair(false, stopped), std::pair(true, session.header()->switched_ticks.load())));
+}
+
 TEST(DrainTest, TheSameRingsGiveTheSameBytes) {
   TestSession session(kRingBytes);
   FillExample(&session);
