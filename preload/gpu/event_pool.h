@@ -149,7 +149,7 @@ struct EventState {
   EventDriver driver;
   SpinLock lock;
   SpinLock collecting;  // held while querying events, making anchors and ending contexts
-  uint32_t contexts_made;
+  std::atomic<uint32_t> contexts_made;
   uint32_t streams_made;
   EventStream streams[kEventStreams];
   std::atomic<uint64_t> untimed[static_cast<uint32_t>(Untimed::kCount)];

@@ -13,6 +13,7 @@
 #include "preload/gpu/cupti_callbacks.h"
 #include "preload/gpu/cupti_session.h"
 #include "preload/gpu/event_calls.h"
+#include "preload/gpu/event_pool.h"
 #include "preload/gpu/gpu_state.h"
 #include "preload/gpu/gpu_thread.h"
 #include "preload/runtime/call_detail.h"
@@ -262,7 +263,11 @@ bool HasGpuTimes() {
   GpuState* state = g_gpu_state.load(std::memory_order_acquire);
   if (state == nullptr) return false;
   uint32_t phase = state->phase.load(std::memory_order_relaxed);
-  return phase == kGpuEvents || (phase == kGpuCupti && state->has_buffers.load(std::memory_order_relaxed) != 0);
+  if (phase == kGpuEvents) {  // also without any GPU
+    const EventState* events = LiveEventState();
+    return events != nullptr && events->contexts_made.load(std::memory_order_relaxed) != 0;
+  }
+  return phase == kGpuCupti && state->has_buffers.load(std::memory_order_relaxed) != 0;
 }
 
 void RecordGpuTimes(bool is_wanted) {

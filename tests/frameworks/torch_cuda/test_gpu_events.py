@@ -59,6 +59,27 @@ class Events(fake_gpu.Case):
         self.assertEqual(times, {call: nanoseconds for call, (_, nanoseconds) in modelled.items()})
         self.assertEqual(trace.losses, [])
 
+    def test_a_machine_without_a_gpu_has_no_windows(self):
+        """The standard budget is for GPUs: a training on processors, whose program only asks for one, is recorded whole."""
+        self.fresh_run()
+        text = """import torch
+device = "cuda" if torch.cuda.is_available() else "cpu"
+try:
+    torch.cuda.is_current_stream_capturing()  # as transformers asks: a call of the runtime
+except RuntimeError:
+    pass  # of the fakes
+network = torch.nn.Linear(8, 8).to(device)
+optimizer = torch.optim.SGD(network.parameters(), 0.01)
+for _ in range(100):
+    network(torch.ones(4, 8, device=device)).sum().backward()
+    optimizer.step()
+"""
+        result = self.under("launcher", [fake_gpu.PYTHON, "-c", text], **self.scenario(DEVICES=0))
+        self.assertEqual(result.code, 0, result.err.decode()[-3000:])
+        states = [row for row in e2e.Run(self.run_path).table("capabilities") if row["name"] == "gpu-time"]
+        self.assertIn("by pairs of events", states[0]["note"], "the case that is meant")
+        self.assertNotIn("scope_windows", [row["metric"] for row in e2e.Run(self.run_path).table("summary")])
+
 
 if __name__ == "__main__":
     e2e.main()
