@@ -13,6 +13,7 @@
 #include "analyzer/steps/step_assembly.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/time/thread_states.h"
+#include "analyzer/work/generation.h"
 
 namespace dlhook::analyzer::inline answer {
 namespace {
@@ -178,6 +179,13 @@ std::string GenerationSentence(const Generation& generation) {
       "%.3g tokens take %s: %s tokens/s for each sequence of the batch.",
       HumanTime(generation.prefill_ns), HumanTime(generation.decode_ns), generation.tokens,
       HumanTime(generation.sequence_ns), Rate(generation.tokens * 1e9 / generation.sequence_ns));
+}
+
+std::string SeriesSentence(const PassSeries& series) {
+  return absl::StrFormat(
+      " Here a request is one pass of the network: %.3g of them, %s in all, for each time that %s%s runs.",
+      series.passes, HumanTime(series.ns), series.line,
+      series.caller.empty() ? "" : absl::StrCat(" (called at ", series.caller, ")"));
 }
 
 // " With 3 much longer steps of 8.10 s on average (each 6th, 5.20 s of it waiting for input) it takes 3.05 s."
@@ -458,6 +466,7 @@ std::string HowLong(const StepFacts& facts) {
   }
   const ComparedSteps& steps = facts.steps();
   const std::optional<Generation> generation = FindGeneration(facts);
+  const std::optional<PassSeries> series = FindPassSeries(facts);
   // Of a network that generates, passes over prompts are no steps left out: both have a time of their own below.
   const std::string left_out = generation.has_value() ? "" : steps.left_out.Text();
   std::string text =
@@ -482,6 +491,7 @@ std::string HowLong(const StepFacts& facts) {
   const GpuPace pace = PaceOf(facts);
   absl::StrAppend(
       &text, PaceSentence(facts, pace), generation.has_value() ? GenerationSentence(*generation) : MeanOfAll(steps),
+      generation.has_value() || !series.has_value() ? "" : SeriesSentence(*series),
       BatchSentence(steps, std::max(step_ns, pace.work_ns), AreRanks(facts.model(), steps), WholeRate(facts)),
       PauseSentence(facts));
   text += OtherSteps(facts);

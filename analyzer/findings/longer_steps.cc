@@ -20,6 +20,7 @@
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/work/gap_lines.h"
+#include "analyzer/work/generation.h"
 #include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline findings {

@@ -27,6 +27,7 @@
 #include "analyzer/peaks/peaks.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/table_ops.h"
+#include "analyzer/work/generation.h"
 #include "analyzer/work/step_facts.h"
 #include "preload/format/taps.h"
 

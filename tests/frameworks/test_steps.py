@@ -170,5 +170,44 @@ class Steps(frameworks.Case):
         self.assertEqual({row["step"] for row in run.table("phases")}, {"training (train_step)", "validation (eval_step)"})
 
 
+DENOISER = """import torch
+def denoise(network):
+    image = torch.randn(8, 64)
+    for step in range(5):
+        image = image - 0.1 * network(image)
+    return image.clamp(0, 1)
+"""
+
+
+class Series(frameworks.Case):
+    """Passes in an inner loop: the answer says how many a round, or a library's call, has."""
+
+    def answer(self, kind):
+        packages = os.path.join(self.folder, "site-packages")
+        os.makedirs(packages, exist_ok=True)
+        with open(os.path.join(packages, "denoiser.py"), "w", encoding="utf-8") as file:
+            file.write(DENOISER)
+        result = self.under("launcher", program("pass_series", kind), OMP_NUM_THREADS=1, PYTHONPATH=packages)
+        self.assertEqual(result.code, 0, result.err.decode()[-2000:])
+        return " ".join(e2e.run([e2e.DLHOOK, "report", self.run_path]).out.decode().split())
+
+    def line(self, words):
+        with open(program("pass_series")[1], encoding="utf-8") as file:
+            return next(number for number, line in enumerate(file, 1) if words in line)
+
+    def test_a_call_of_a_library(self):
+        text = self.answer("library")
+        self.assertIn("a request is one pass of the network: 5 of them, ", text)
+        self.assertIn(f"for each time that denoiser.py:3 (called at pass_series.py:{self.line('# the call')}) runs", text)
+
+    def test_a_loop_of_the_program(self):
+        text = self.answer("loops")
+        self.assertIn("a request is one pass of the network: 5 of them, ", text)
+        self.assertIn(f"for each time that pass_series.py:{self.line('# the round')} runs", text)
+
+    def test_one_loop(self):
+        self.assertNotIn("Here a request", self.answer("flat"))
+
+
 if __name__ == "__main__":
     e2e.main()
