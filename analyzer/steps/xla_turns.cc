@@ -79,15 +79,29 @@ XlaTurns::XlaTurns(const TraceModel& model, const Attribution& attribution, Proc
   for (uint32_t op = 0; op < model.compiled_ops.size(); ++op) {
     if (IsProduct(op)) networks_.insert(model.compiled_ops[op].program);
   }
-  const ScopeColumns& scopes = model.scopes;
-  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
-    if (scopes.look[scope].kind != ScopeKind::kXlaOp || model.threads[scopes.thread[scope]].process != process)
-      continue;
-    const Place place = attribution.PlaceOfScope(scope);
-    Note(scope, steps::KindOf(place.direction));
-  }
+  const auto for_each = [&](void (XlaTurns::*note)(ScopeIndex scope, MomentKind kind)) {
+    for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
+      if (IsOurs(scope, process)) (this->*note)(scope, steps::KindOf(attribution.PlaceOfScope(scope).direction));
+    }
+  };
+  for_each(&XlaTurns::Note);
   for (const auto& [call, parts] : replays) NoteGraph(call, process, parts);
-  for (auto& [number, run] : runs_) FindTurn(run);
+  bool are_plain = false;
+  for (auto& [number, run] : runs_) {
+    FindTurn(run);
+    are_plain |= run.has_gradients && run.turn_ns == INT64_MIN;
+  }
+  if (!are_plain) return;
+  for_each(&XlaTurns::NotePlain);
+  for (auto& [number, run] : runs_) {
+    if (run.turn_ns == INT64_MIN) FindTurn(run);
+    if (run.turn_ns == INT64_MIN) run.turn_ns = run.first_ns + 1;  // each has a beginning
+  }
+}
+
+bool XlaTurns::IsOurs(ScopeIndex scope, ProcessIndex process) const {
+  const ScopeColumns& scopes = model_.scopes;
+  return scopes.look[scope].kind == ScopeKind::kXlaOp && model_.threads[scopes.thread[scope]].process == process;
 }
 
 void XlaTurns::Note(ScopeIndex scope, MomentKind kind) {
@@ -96,9 +110,18 @@ void XlaTurns::Note(ScopeIndex scope, MomentKind kind) {
   Run& run = runs_[link.run];
   const int64_t start_ns = scopes.start_ns[scope];
   run.has_gradients |= kind == MomentKind::kBackward;
+  run.first_ns = std::min(run.first_ns, start_ns);
   if (kind == MomentKind::kUpdate) run.last_update_ns = std::max(run.last_update_ns, start_ns);
   if (!IsProduct(link.op)) return;
   NotePass({.start_ns = start_ns, .end_ns = scopes.EndOf(scope), .kind = kind}, &run);
+}
+
+// Of a run whose forward pass has no product.
+void XlaTurns::NotePlain(ScopeIndex scope, MomentKind kind) {
+  const ScopeColumns& scopes = model_.scopes;
+  Run& run = runs_[CompiledLink::Of(scopes.link[scope]).run];
+  if (run.turn_ns != INT64_MIN) return;
+  NotePass({.start_ns = scopes.start_ns[scope], .end_ns = scopes.EndOf(scope), .kind = kind}, &run);
 }
 
 void XlaTurns::NotePass(const Moment& moment, Run* run) {

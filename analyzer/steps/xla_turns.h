@@ -8,7 +8,7 @@
 namespace dlhook::analyzer::inline steps {
 
 // XLA runs the operations of a program in any order that the data allow, gradients' constants first. The backward pass
-// begins where the least time of products contradicts that.
+// begins where the least time of products contradicts that, of all operations if the forward pass has no product.
 class XlaTurns {
  public:
   XlaTurns(const TraceModel& model, const Attribution& attribution, ProcessIndex process, const GraphReplays& replays);
@@ -28,11 +28,14 @@ class XlaTurns {
   struct Run {
     std::vector<std::pair<int64_t, int64_t>> passes;  // start and duration of its products; backward: less than 0
     bool has_gradients = false;
+    int64_t first_ns = INT64_MAX;
     int64_t turn_ns = INT64_MIN;         // the backward pass begins
     int64_t last_update_ns = INT64_MIN;  // the last update begins
   };
 
+  bool IsOurs(ScopeIndex scope, ProcessIndex process) const;
   void Note(ScopeIndex scope, MomentKind kind);
+  void NotePlain(ScopeIndex scope, MomentKind kind);
   void NoteGraph(CallIndex call, ProcessIndex process, const std::vector<ReplayedPart>& parts);
   static void NotePass(const Moment& moment, Run* run);
   bool IsProduct(uint32_t op) const;

@@ -357,8 +357,12 @@ class ProgramReader {
     SettlePasses(flow, around == nullptr ? XlaPass::kOther : around->name.pass, &tags);
     for (size_t node = 0; node < tags.size(); ++node) {
       AddOp(*flow.nodes[node], tags[node], flow.tags[node].metadata != nullptr, around == nullptr);
-      ops_.back().product = ProductAt(flow, node, tags[node].name.pass);
-      for (const size_t user : flow.users[node]) ops_.back().users.push_back(flow.nodes[user]->name());
+      XlaOp& op = ops_.back();
+      op.product = ProductAt(flow, node, tags[node].name.pass);
+      // Its name may end with the transpose around it: in a gradient, under vmap.
+      if (op.product.primitive == "matmul") op.primitive = "dot_general";
+      if (absl::StrContains(op.product.primitive, "convolution")) op.primitive = "conv_general_dilated";
+      for (const size_t user : flow.users[node]) op.users.push_back(flow.nodes[user]->name());
       if (flow.nodes[node]->opcode() == "fusion") continue;  // runs as one
       for (const int64_t called : flow.nodes[node]->called_computation_ids()) {
         const auto inner = computations_.find(called);
@@ -373,7 +377,7 @@ class ProgramReader {
     op.instruction = instruction.name();
     op.opcode = instruction.opcode();
     op.primitive = is_own && !tag.name.primitive.empty() ? tag.name.primitive : instruction.opcode();
-    if (op.opcode == "dot") op.primitive = "dot_general";  // a gradient's name may end with the transpose around it
+    if (op.opcode == "dot") op.primitive = "dot_general";
     if (op.opcode == "convolution") op.primitive = "conv_general_dilated";
     op.pass = tag.name.pass;
     if (is_entry && op.opcode == "parameter") {

@@ -107,6 +107,21 @@ TEST(XlaStepsTest, AnExecutionIsAStep) {
   for (const Step& step : tracks[0].steps) EXPECT_EQ(Phases(step), "forward backward update");
 }
 
+TEST(XlaStepsTest, AnExecutionOfPlainArithmeticIsAStep) {
+  XlaProgram program;
+  for (int64_t run = 1; run <= 5; ++run) {
+    program.Run("jit_step", "broadcast", "l2", CompiledPass::kBackward, run);
+    program.Run("jit_step", "mul", "l1", CompiledPass::kForward, run);
+    program.Run("jit_step", "tanh", "l2", CompiledPass::kForward, run);
+    program.Run("jit_step", "mul", "l1", CompiledPass::kBackward, run);
+    program.Run("jit_step", "add", "update (train.py:9)", CompiledPass::kUpdate, run);
+  }
+  const std::vector<StepTrack> tracks = StepsOf(program.Build());
+  ASSERT_EQ(tracks.size(), 1u);
+  EXPECT_EQ(Kinds(tracks[0]), "ttttt");
+  for (const Step& step : tracks[0].steps) EXPECT_EQ(Phases(step), "forward backward update");
+}
+
 TEST(XlaStepsTest, PartsOfExecutionsAreNone) {
   XlaProgram program;
   program.TrainStep(0);

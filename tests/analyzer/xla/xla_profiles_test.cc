@@ -125,14 +125,21 @@ TEST(XlaProfilesTest, AFusionIsItsProduct) {
   const auto ops = OpsOf(R"(
     instructions { id: 1 name: "fusion.1" opcode: "fusion" called_computation_ids: 2 metadata { op_name: "jit(step)/sub" } }
     instructions { id: 2 name: "fusion.2" opcode: "fusion" called_computation_ids: 3 }
-    instructions { id: 3 name: "fusion.3" opcode: "fusion" called_computation_ids: 2 metadata { op_name: "jit(step)/jvp(l3)/reduce" } })",
+    instructions { id: 3 name: "fusion.3" opcode: "fusion" called_computation_ids: 2 metadata { op_name: "jit(step)/jvp(l3)/reduce" } }
+    instructions { id: 4 name: "fusion.4" opcode: "fusion" called_computation_ids: 4 })",
                          R"(
+    computations { id: 4 instructions { id: 7 name: "w" opcode: "parameter" shape { element_type: 11 dimensions: [5, 7] } }
+                         instructions { id: 8 name: "x" opcode: "parameter" shape { element_type: 11 dimensions: [7, 9] } }
+                         instructions { id: 9 name: "d" opcode: "dot" operand_ids: 7 operand_ids: 8 shape { element_type: 11 dimensions: [5, 9] }
+                                        dot_dimension_numbers { lhs_contracting_dimensions: 1 rhs_contracting_dimensions: 0 }
+                                        metadata { op_name: "jit(step)/jvp(l1)/transpose" } } }
     computations { id: 2 instructions { id: 9 name: "d" opcode: "dot" metadata { op_name: "jit(step)/transpose(jvp(l1))/dot_general" } } }
     computations { id: 3 instructions { id: 9 name: "m" opcode: "multiply" metadata { op_name: "jit(step)/jvp(l2)/mul" } } })");
   EXPECT_EQ(ops.at("fusion.1").layer, "l1");
   EXPECT_EQ(ops.at("fusion.1").pass, XlaPass::kBackward);
   EXPECT_EQ(ops.at("fusion.2").layer, "l2");
   EXPECT_EQ(ops.at("fusion.3").layer, "l1");
+  EXPECT_EQ(ops.at("fusion.4").primitive, "dot_general") << "not the transpose around it (vmap)";
 }
 
 // What XLA made itself: the transposed convolution of l1's weights has no name and feeds only the update of w.

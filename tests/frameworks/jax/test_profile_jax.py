@@ -102,6 +102,16 @@ class Profile(frameworks.Case):
         self.assertRegex(finding["finding"], r"compiles train_step again 8 times .* images "
                          r"f32\[16,32,32,3\], f32\[1,32,32,3\], f32\[2,32,32,3\] and 6 more")
 
+    def test_a_network_of_one_sample(self):
+        """By vmap: XLA names the products of the forward pass after the transposes around them."""
+        result = self.under("launcher", [PYTHON, os.path.join(HERE, "programs", "by_sample.py")])
+        self.assertEqual((result.code, result.out), (0, b"trained\n"), result.err.decode()[-2000:])
+        run = e2e.Run(self.run_path)
+        steps = run.table("steps")
+        self.assertGreaterEqual(len(steps), 6)
+        self.assertEqual({row["kind"] for row in steps}, {"training"})
+        self.assertLessEqual({"forward", "backward"}, {row["phase"] for row in run.table("phases")})
+
     def test_fork_and_an_end_without_exit_handlers(self):
         self.check("leave", 4, "trained\n5\n", host="writer")
 
