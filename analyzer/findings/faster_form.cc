@@ -228,7 +228,7 @@ std::vector<Finding> NormsByParts(const StepFacts& facts) {
   return {finding};
 }
 
-// The same on the CPU, forward and backward.
+// The same on the CPU, forward and backward. There PyTorch computes its own RMSNorm by parts, too.
 std::vector<Finding> NormsByOperations(const StepFacts& facts) {
   struct Norm {
     double ns = 0;
@@ -242,6 +242,7 @@ std::vector<Finding> NormsByOperations(const StepFacts& facts) {
       return Has({"mean"}) && Has({"mul", "div"}) &&
              (Has({"std", "var", "rsqrt"}) || (Has({"pow", "square"}) && Has({"sqrt"})));
     }
+    bool IsOfSquares() const { return !Has({"sub", "std", "var", "var_mean"}); }
   };
   std::map<std::string, Norm> norms;  // by module
   for (const WorkItem& item : facts.items()) {
@@ -255,20 +256,34 @@ std::vector<Finding> NormsByOperations(const StepFacts& facts) {
     if (item.scope != nullptr && item.doing.direction == LayerDirection::kForward) norm.ops.insert(item.scope->op);
   }
   std::erase_if(norms, [](const auto& norm) { return !norm.second.IsNorm() || norm.second.Has({"product"}); });
-  double ns = 0;
-  for (const auto& [module, norm] : norms) ns += norm.ns;
-  if (!facts.IsAtLeast(ns, kFormPercent)) return {};
-  const Layer& first = *norms.begin()->second.layer;
-  Finding finding =
-      OfForm(facts, ns, kNone,
-             absl::StrFormat("Norms are computed by parts (means, deviations, quotients) in %d %s", norms.size(),
-                             norms.size() == 1 ? "module" : "modules"),
-             "nn.LayerNorm, nn.RMSNorm or nn.BatchNorm (torch.nn.functional.layer_norm ...) is one operation, "
-             "forward and backward.");
-  finding.where = first.module_type;
-  finding.line = first.line;
-  finding.changes_numerics = true;
-  return {finding};
+  std::vector<Finding> findings;
+  for (const bool is_of_squares : {false, true}) {
+    double ns = 0, count = 0;
+    const Layer* first = nullptr;
+    for (const auto& [module, norm] : norms) {
+      if (norm.IsOfSquares() != is_of_squares) continue;
+      ns += norm.ns;
+      ++count;
+      if (first == nullptr) first = norm.layer;
+    }
+    if (!facts.IsAtLeast(ns, kFormPercent)) continue;
+    Finding finding = OfForm(
+        facts, ns, kNone,
+        absl::StrFormat("Norms are computed by parts (%s) in %g %s",
+                        is_of_squares ? "means of squares, quotients" : "means, deviations, quotients", count,
+                        count == 1 ? "module" : "modules"),
+        is_of_squares
+            ? "torch.compile(model), or of these modules, makes one loop of it. On processors torch.nn.RMSNorm has the "
+              "same parts."
+            : "nn.LayerNorm, nn.BatchNorm or nn.GroupNorm (torch.nn.functional.layer_norm ...) is one operation, "
+              "forward "
+              "and backward.");
+    finding.where = first->module_type;
+    finding.line = first->line;
+    finding.changes_numerics = !is_of_squares;
+    findings.push_back(std::move(finding));
+  }
+  return findings;
 }
 
 // An LSTM for which oneDNN is not called, but a product for each time step.

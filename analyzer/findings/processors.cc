@@ -127,23 +127,28 @@ bool HasOwner(const std::vector<std::string>& owners, absl::string_view word) {
 std::string FewerThreads(const StepFacts& facts, const std::vector<std::string>& owners) {
   const uint32_t processes = std::max(facts.load().own.processes, 1U);
   const uint32_t each = std::max(facts.load().allowed / processes, 1U);
-  const std::string openmp =
-      absl::StrFormat("%sOMP_NUM_THREADS=%d (torch.set_num_threads) or less%s", processes > 1 ? "in each process " : "",
-                      each, processes > 1 ? ", or fewer processes" : ", fewer loader workers");
+  // XLA's and TensorFlow's pools are not OpenMP's.
+  const bool is_torch = facts.UsesTorch(), is_xla = !is_torch && facts.Uses("JAX");
+  const std::string setting = is_xla ? absl::StrFormat("PJRT_NPROC=%d (the size of XLA's pools)", each)
+                              : !is_torch && facts.Uses("TensorFlow")
+                                  ? absl::StrFormat("TF_NUM_INTRAOP_THREADS=%d and TF_NUM_INTEROP_THREADS=1", each)
+                                  : absl::StrFormat("OMP_NUM_THREADS=%d (torch.set_num_threads)", each);
+  const std::string fewer = absl::StrCat(processes > 1 ? "in each process " : "", setting, " or less",
+                                         processes > 1 ? ", or fewer processes" : ", fewer loader workers");
   const std::string onnxruntime =
       "onnxruntime's sessions each have a pool of threads that spin while they wait for work: "
       "session.intra_op.allow_spinning=0 (SessionOptions.add_session_config_entry), or a smaller intra_op_num_threads";
   if (HasOwner(owners, "onnxruntime")) return absl::StrCat("More threads than processors: ", onnxruntime, ".");
   uint32_t set = 0;
-  if (absl::SimpleAtoi(facts.Setting("OMP_NUM_THREADS"), &set) && set > 0 && set <= each) {
+  if (!is_xla && absl::SimpleAtoi(facts.Setting("OMP_NUM_THREADS"), &set) && set > 0 && set <= each) {
     return processes > 1
                ? "OMP_NUM_THREADS is that small already: fewer processes, or fewer threads that they start "
                  "(loader workers, communication, pools of other libraries)."
                : "OMP_NUM_THREADS is that small already: fewer threads that the program starts itself (loader "
                  "workers, pools of other libraries).";
   }
-  const bool is_known = !owners.empty() || facts.UsesTorch();
-  return absl::StrCat("More threads than processors: ", openmp, is_known ? "" : "; ", is_known ? "" : onnxruntime, ".");
+  const bool is_known = !owners.empty() || is_torch || is_xla || facts.Uses("TensorFlow");
+  return absl::StrCat("More threads than processors: ", fewer, is_known ? "" : "; ", is_known ? "" : onnxruntime, ".");
 }
 
 Finding Waiting(const StepFacts& facts, double ns) {

@@ -288,6 +288,12 @@ class Findings(FindingsCase):
         finding = self.found("faster-form", "norm_by_parts", least_percent=10)
         self.assertIn("in 4 modules", finding["finding"])
         self.assertEqual(finding["where"], "OwnNorm")
+        self.assertIn("nn.LayerNorm", finding["advice"])
+
+    def test_a_norm_that_pytorch_computes_by_parts(self):
+        finding = self.found("faster-form", "root_mean_square", least_percent=10)
+        self.assertIn("torch.compile(model)", finding["advice"])
+        self.assertNotIn("is one operation", finding["advice"])
 
     def test_gradients_that_no_optimizer_reads(self):
         finding = self.found("needless-backward", "frozen", least_percent=20)

@@ -540,8 +540,8 @@ class OwnNorm(nn.Module):
         return self.scale * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-6) + self.shift
 
 
-def norm_by_parts(side):
-    norm = OwnNorm if side == "victim" else nn.LayerNorm
+def norm_by_parts(side, own=OwnNorm):
+    norm = own if side == "victim" else nn.LayerNorm
     net = nn.Sequential(*(nn.Sequential(norm(64), nn.Linear(64, 64)) for _ in range(4)))
     optimizer = torch.optim.SGD(net.parameters(), 0.01)
     x = torch.randn(1024, 64)
@@ -550,6 +550,10 @@ def norm_by_parts(side):
         net(x).abs().sum().backward()
         optimizer.step()
         yield
+
+
+def root_mean_square(side):
+    yield from norm_by_parts(side, nn.RMSNorm)
 
 
 def profiler(side):
