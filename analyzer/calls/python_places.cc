@@ -113,6 +113,8 @@ class StackReader {
           (place.modules.empty() || place.modules.back() != frame.module)) {
         place.modules.push_back(frame.module);
       }
+      const bool is_around = !place.modules.empty() && frame.module == kNone;
+      place.is_in_forward = is_around && (place.is_in_forward || IsForward(model_.names[frame.function]));
       if (owner != Owner::kUser || place.file != kNone) continue;
       place.file = frame.file;
       place.function = frame.function;
@@ -155,6 +157,9 @@ class StackReader {
     place.is_in_optimizer = !is_other && !place.is_in_backward && place.modules.empty();
   }
 
+  static bool IsForward(absl::string_view function) {
+    return function == "forward" || absl::EndsWith(function, ".forward");
+  }
   static bool IsStep(absl::string_view function) { return function == "step" || absl::EndsWith(function, ".step"); }
   static std::pair<NameIndex, NameIndex> KeyOf(const PythonFrame& frame) { return {frame.file, frame.function}; }
 
@@ -196,7 +201,14 @@ std::vector<bool> FindContainers(const TraceModel& model, const std::vector<Pyth
 class ModuleNamer {
  public:
   ModuleNamer(const TraceModel& model, const std::vector<PythonPlace>& places)
-      : model_(model), is_container_(FindContainers(model, places)), labels_(model.modules.size()) {}
+      : model_(model),
+        is_container_(FindContainers(model, places)),
+        is_in_forward_(model.modules.size()),
+        labels_(model.modules.size()) {
+    for (const PythonPlace& place : places) {
+      if (place.is_in_forward) is_in_forward_[place.modules.back()] = true;
+    }
+  }
 
   std::vector<ModuleName> Name() {
     std::vector<ModuleName> named;
@@ -222,11 +234,13 @@ class ModuleNamer {
     return label;
   }
 
-  // ".encoder", where a module's method calls parts of it one by one, as networks of their own; empty: it is called itself.
+  // ".encoder", where a module's method calls parts of it one by one, as networks of their own; empty: it is called itself,
+  // or its forward method is.
   std::string CalledAlone(ModuleIndex index, ModuleIndex root) const {
     while (index != root && model_.modules[index].parent != kNone) index = model_.modules[index].parent;
     const std::vector<std::string>& names = model_.modules[index].names;
-    return index == root || names.empty() ? "" : absl::StrCat(".", WithoutWrappers(names.front()));
+    return index == root || names.empty() || is_in_forward_[index] ? ""
+                                                                   : absl::StrCat(".", WithoutWrappers(names.front()));
   }
 
   // torch.compile(net) is a module around the network.
@@ -261,6 +275,7 @@ class ModuleNamer {
 
   const TraceModel& model_;
   std::vector<bool> is_container_;
+  std::vector<bool> is_in_forward_;  // called by a `forward` that was called itself
   std::vector<std::string> labels_;
   std::map<std::pair<ProcessIndex, std::string>, int> models_;
 };

@@ -18,6 +18,7 @@ struct PythonPlace {
   bool is_called_by_optimizer = false;  // in other code that it calls: a closure, a hook
   bool is_in_backward = false;          // inside a call of backward() …
   bool runs_user_code = false;          // … which runs a module or the user's code again: recomputation
+  bool is_in_forward = false;           // the outermost module is called by a `forward` that was called itself
   ModuleIndex module() const { return modules.empty() ? kNone : modules.front(); }
 };
 

@@ -206,6 +206,17 @@ void CountWaitsForWorkers(const TraceModel& model, StepTrack& track) {
   }
 }
 
+// One or two passes of a network before many of others, that never come again: the program tries it (measures a stride).
+size_t TrialsOf(const std::vector<Step>& steps) {
+  constexpr size_t kMany = 10;
+  constexpr std::ptrdiff_t kMostTrials = 2;
+  if (steps.size() < kMany || steps.front().kind != StepKind::kInference || steps.front().model.empty()) return 0;
+  const auto is_other = [&](const Step& step) { return step.model != steps.front().model; };
+  const auto first = absl::c_find_if(steps, is_other);
+  const bool is_trial = first - steps.begin() <= kMostTrials && std::all_of(first, steps.end(), is_other);
+  return is_trial ? static_cast<size_t>(first - steps.begin()) : 0;
+}
+
 std::vector<StepTrack> Judged(std::vector<StepTrack> tracks) {
   std::map<std::pair<ProcessIndex, SortOfSteps>, bool> has_scopes;
   const auto sort_of = [](const Step& step) { return SortOfSteps(step.kind, step.sort); };
@@ -223,9 +234,11 @@ std::vector<StepTrack> Judged(std::vector<StepTrack> tracks) {
   };
   for (StepTrack& track : tracks) {
     std::map<SortOfSteps, int64_t> counts;
+    const size_t trials = TrialsOf(track.steps);
     for (Step& step : track.steps) {
+      const bool is_trial = static_cast<size_t>(&step - track.steps.data()) < trials;
       step.left_out = step.is_warm_up                                                 ? LeftOut::kWarmUp
-                      : !IsLikeOthers(step)                                           ? LeftOut::kOther
+                      : is_trial || !IsLikeOthers(step)                               ? LeftOut::kOther
                       : step.is_kept_as_slow                                          ? LeftOut::kSlow
                       : step.has_scopes != has_scopes[{track.process, sort_of(step)}] ? LeftOut::kNotRecorded
                                                                                       : LeftOut::kNot;

@@ -26,7 +26,7 @@ struct PhaseInterval {
 enum class LeftOut : uint8_t {
   kNot,
   kWarmUp,
-  kOther,        // not is_regular; requests and validation count nevertheless
+  kOther,        // not is_regular; requests and validation count nevertheless, but for a network's first try
   kNotRecorded,  // without scopes, where others of its sort and process have them
   kSlow,         // a bounded trace kept its scopes because it was slow
   kCutShort,     // the last of its track: none begins after it, so that it seems shorter. A request ends by itself

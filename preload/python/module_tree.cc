@@ -164,7 +164,7 @@ void SetText(PythonProcess* process, const ModuleTree& tree, uint32_t first) {
 
 }  // namespace
 
-void ReadModuleTree(PyObject* root, bool keras, ModuleTree* tree) {
+void ReadModuleTree(PyObject* root, bool keras, ModuleTree* tree, const char* name) {
   tree->count = 0;
   tree->text_used = 0;
   Path path;
@@ -172,7 +172,9 @@ void ReadModuleTree(PyObject* root, bool keras, ModuleTree* tree) {
   if (keras) {
     ReadKerasLayer(root, nullptr, &path, tree);
   } else {
-    ReadTorchModule(root, 0, &path, tree);
+    size_t bytes = strnlen(name, sizeof path.name);
+    memcpy(path.name, name, bytes);
+    ReadTorchModule(root, bytes, &path, tree);
   }
 }
 

@@ -211,7 +211,11 @@ void RegisterModules(const PythonRuntime& python, PythonProcess* process, Thread
     if (root != 0 && process->objects[root].root != 0) root = process->objects[root].root;  // its owner: AdoptRoots
     for (uint32_t i = found.count; i > 0; --i) {
       uint32_t number = NumberModule(process, found.objects[i - 1], found.keras[i - 1], root, parent, &is_new);
-      parent = number != 0 ? number : parent;
+      if (number == 0) continue;
+      parent = number;
+      // If it ran alone before, its parts are of its own tree.
+      uint32_t own = found.keras[i - 1] ? 0 : process->objects[number].root;
+      if (own != 0 && (process->objects[own].flags.load() & kObjectRetired) == 0) root = own;
     }
     is_unwritten = !WriteObjects(process, thread);
     is_full = process->object_count == kMaxPythonObjects;

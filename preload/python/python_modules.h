@@ -64,8 +64,8 @@ struct ModuleTree {
 // "torch.nn.modules.conv.Conv2d". Returns its size in bytes.
 size_t ModuleTypeName(PyObject* object, char* text, size_t capacity);
 
-// Modules beyond the limits are left out. Errors are cleared.
-void ReadModuleTree(PyObject* root, bool keras, ModuleTree* tree);
+// Modules beyond the limits are left out. Errors are cleared. `name`: the root's own, with which those below it begin.
+void ReadModuleTree(PyObject* root, bool keras, ModuleTree* tree, const char* name = "");
 
 // Numbers the objects, including those not called yet. Needs the lock.
 void NumberModuleTree(PythonProcess* process, ModuleTree* tree);

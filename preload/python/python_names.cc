@@ -1,6 +1,8 @@
 // The pending call. It runs no Python code, so the GIL is not released in it: it reads the dictionaries that contain
 // the model's modules, and makes weak references. Its only effect visible in Python is on `weakref.getweakrefcount`.
 
+#include <stdio.h>
+
 #include "preload/base/libc_functions.h"
 #include "preload/base/own_pages.h"
 #include "preload/base/process_id.h"
@@ -22,7 +24,7 @@ constexpr uint32_t kMaxWaits = 64;
 constexpr uint32_t kMaxWaitSteps = 200;
 constexpr long kWaitStepNs = 100 * 1000;
 constexpr uint32_t kMaxRoots = 64;  // in one call; the rest follows
-constexpr uint32_t kMaxLiveModules = 1024;
+constexpr uint32_t kMaxLiveModules = 1024, kMaxOwners = 256;
 
 bool HaveApi() {
   static std::atomic<bool> is_reported{false};
@@ -75,9 +77,14 @@ void ReleaseReferences(PythonProcess* process) {
 // reference may collect garbage).
 struct LiveModules {
   const void* objects[kMaxLiveModules];
-  const void*
-      owners[kMaxLiveModules];  // the module whose ordinary method is around this call, the outermost; null: none
   uint32_t count;
+  // Modules of which an ordinary method is around an outermost one's call, those of one from the inside out.
+  struct Owner {
+    const void* object;
+    uint32_t of;
+  };
+  Owner owners[kMaxOwners];
+  uint32_t owner_count;
 
   bool Has(const void* object) const {
     for (uint32_t i = 0; i < count; ++i) {
@@ -118,7 +125,7 @@ bool IsTorchModule(const PythonRuntime& python, const void* object) {
 
 // The other threads' frames do not change: that needs the GIL.
 void CollectLiveModules(const PythonRuntime& python, LiveModules* live) {
-  live->count = 0;
+  live->count = live->owner_count = 0;
   void* thread = g_python_api.FirstThread(python.main_interpreter());
   for (; thread != nullptr; thread = g_python_api.NextThread(thread)) {
     uint32_t frames = 0;
@@ -129,12 +136,13 @@ void CollectLiveModules(const PythonRuntime& python, LiveModules* live) {
       if (object != nullptr && live->count < kMaxLiveModules && !live->Has(object)) {
         Keep(object);
         outermost = live->count;
-        live->owners[live->count] = nullptr;
         live->objects[live->count++] = object;
-      } else if (owner != nullptr && owner != live->objects[outermost] && IsTorchModule(python, owner)) {
+      } else if (owner != nullptr && owner != live->objects[outermost] && live->owner_count < kMaxOwners) {
+        const LiveModules::Owner* last = live->owner_count == 0 ? nullptr : &live->owners[live->owner_count - 1];
+        bool is_known = last != nullptr && last->of == outermost && last->object == owner;
+        if (is_known || !IsTorchModule(python, owner)) return ++frames < kMaxVisitedFrames;
         Keep(owner);
-        if (live->owners[outermost] != nullptr) Drop(live->owners[outermost]);
-        live->owners[outermost] = owner;
+        live->owners[live->owner_count++] = {owner, outermost};
       }
       return ++frames < kMaxVisitedFrames;
     });
@@ -246,13 +254,12 @@ uint32_t OwnTree(PythonProcess* process, const ModuleTree& tree) {
 }
 
 // A module that is called by a method of another one, which is not called itself (training_step of a LightningModule), has
-// the names of that one's tree, if it is in there: "encoder.0", not "0" of the second Sequential.
+// the names of that one's tree, if it is in there: "encoder.0", not "0" of the second Sequential. Of several the outermost
+// counts that has it: a model that runs in its constructor is not in the tree of what makes it yet.
 void AdoptRoots(PythonProcess* process, const LiveModules& live, ModuleTree* tree) {
-  for (uint32_t i = 0; i < live.count; ++i) {
-    const void* root_object = live.objects[i];
-    const void* owner_object = live.owners[i];
-    if (owner_object == nullptr) continue;
-    auto owner = static_cast<PyObject*>(const_cast<void*>(owner_object));
+  for (uint32_t i = live.owner_count; i > 0; --i) {
+    const void* root_object = live.objects[live.owners[i - 1].of];
+    auto owner = static_cast<PyObject*>(const_cast<void*>(live.owners[i - 1].object));
     uint32_t number = 0;
     {
       SpinLockHolder holder(&process->lock);
@@ -269,6 +276,60 @@ void AdoptRoots(PythonProcess* process, const LiveModules& live, ModuleTree* tre
     }
     ReleaseModuleTree(tree);
     Hold(process, number, owner);
+  }
+}
+
+bool IsNamed(const PythonProcess& process, const PythonObject& object) {
+  const char* text = process.arena + object.text;
+  auto type_end = static_cast<const char*>(memchr(text, '\0', object.text_bytes));
+  return type_end != nullptr && type_end + 1 < text + object.text_bytes;
+}
+
+// Whether it is in no tree of its root, which was read; then sets the name of its own tree: its type's, with a number from
+// the second one on. Needs the lock.
+bool IsStray(PythonProcess* process, uint32_t number, char (&name)[128]) {
+  PythonObject* object = &process->objects[number];
+  uint32_t flags = object->flags.load();
+  bool is_searched = (flags & (kObjectSearched | kObjectKeras | kObjectRetired | kObjectStray)) == kObjectSearched;
+  if (!is_searched || object->root == number || IsNamed(*process, *object)) return false;
+  uint32_t earlier = 0;
+  for (uint32_t other = 1; other <= process->object_count; ++other) {
+    const PythonObject& of = process->objects[other];
+    earlier += of.root == object->root && of.type == object->type && (of.flags.load() & kObjectStray) != 0 ? 1 : 0;
+  }
+  auto type_name = ReadAt<const char*>(object->type, kPyTypeName);
+  int bytes = snprintf(name, sizeof name - 16, "%s", type_name);
+  if (earlier > 0 && bytes < static_cast<int>(sizeof name) - 16) snprintf(name + bytes, 16, " #%u", earlier + 1);
+  return true;
+}
+
+// A model that another module calls without holding it as one of its own (in a plain object of its, a list) has its own
+// tree's names, behind its type: "DetectionModel.model.0.conv".
+void NameStrays(PythonProcess* process, const LiveModules& live, ModuleTree* tree) {
+  for (uint32_t i = live.count; i > 0; --i) {  // from the outside in
+    const void* object = live.objects[i - 1];
+    uint32_t number = 0;
+    char name[128];
+    {
+      SpinLockHolder holder(&process->lock);
+      number = FindObject(*process, object, ReadAt<const void*>(object, kPyTypeOffset));
+      if (number == 0 || !IsStray(process, number, name)) continue;
+    }
+    ReadModuleTree(static_cast<PyObject*>(const_cast<void*>(object)), /*keras=*/false, tree, name);
+    if (tree->count > 1) {
+      SpinLockHolder holder(&process->lock);
+      NumberModuleTree(process, tree);
+      process->objects[number].flags.fetch_or(kObjectStray);
+      uint32_t root = process->objects[number].root;
+      SetTexts(process, *tree, root);
+      for (uint32_t entry = 0; entry < tree->count; ++entry) {
+        uint32_t part = tree->entries[entry].number;
+        if (part != 0 && process->objects[part].root == 0) process->objects[part].root = root;
+      }
+    }
+    for (uint32_t entry = 0; entry < tree->count; ++entry)
+      Hold(process, tree->entries[entry].number, tree->entries[entry].object);
+    ReleaseModuleTree(tree);
   }
 }
 
@@ -305,12 +366,11 @@ bool NameModules(PythonProcess* process) {
   HoldLiveModules(process, scratch->live);
   AdoptRoots(process, scratch->live, &scratch->tree);
   bool complete = NameRoots(process, scratch->live, &scratch->tree);
+  NameStrays(process, scratch->live, &scratch->tree);
   NameTypes(process, scratch->live);
   NameTypesByOthers(process);
-  for (uint32_t i = 0; i < scratch->live.count; ++i) {
-    Drop(scratch->live.objects[i]);
-    if (scratch->live.owners[i] != nullptr) Drop(scratch->live.owners[i]);
-  }
+  for (uint32_t i = 0; i < scratch->live.count; ++i) Drop(scratch->live.objects[i]);
+  for (uint32_t i = 0; i < scratch->live.owner_count; ++i) Drop(scratch->live.owners[i].object);
   if (was_enabled != 0) g_python_api.GcEnable();
   munmap(scratch, sizeof(Scratch));
   return complete;

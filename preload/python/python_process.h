@@ -44,6 +44,7 @@ enum ObjectFlag : uint32_t {
   kObjectSearched = 16,  // its root's tree was read after it was seen
   kObjectKeras = 32,
   kObjectTyped = 64,  // others of its type were searched for the type's full name
+  kObjectStray = 128,  // not in its root's tree, but has one: NameStrays
 };
 
 struct PythonObject {

@@ -49,6 +49,22 @@ class Modules(frameworks.Case):
                                  ("decoder.0", "Autoencoder.decoder"), ("decoder.2", "Autoencoder.decoder"),
                                  ("head", "Autoencoder.head"), ("0", "Sequential")})  # fmt: skip
 
+    def linears(self, kind):
+        """The run, and its linear layers with their model."""
+        run = self.recorded("launcher", frameworks.program("called_directly", kind))
+        return run, {(row["layer"], row["model"]) for row in run.table("layers") if row["type"] == "linear"}
+
+    def test_forward_is_called_itself(self):
+        run, found = self.linears("forward")
+        self.assertEqual({layer for layer, _ in found}, {f"layers.{i}" for i in range(12)})
+        self.assertEqual([row["kind"] for row in run.table("steps")], ["inference"] * 20)
+
+    def test_networks_in_a_plain_list(self):
+        run, found = self.linears("list")
+        self.assertEqual({layer for layer, _ in found}, {"Sequential.0", "Sequential.2"} |
+                         {f"{net}.layers.{i}" for net in ("Net", "Net #2") for i in range(12)})
+        self.assertEqual([row["kind"] for row in run.table("steps")], ["inference"] * 20)
+
     def test_the_host_is_unharmed(self):
         path = os.path.join(self.folder, "witness")
         plain = e2e.run(frameworks.program("modules", path), env=e2e.clean_environment(), cwd=self.folder)
