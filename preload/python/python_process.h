@@ -43,7 +43,7 @@ enum ObjectFlag : uint32_t {
   kObjectRetired = 8,    // dead: its address may be another object's
   kObjectSearched = 16,  // its root's tree was read after it was seen
   kObjectKeras = 32,
-  kObjectTyped = 64,  // others of its type were searched for the type's full name
+  kObjectTyped = 64,   // others of its type were searched for the type's full name
   kObjectStray = 128,  // not in its root's tree, but has one: NameStrays
 };
 
