@@ -88,6 +88,8 @@ TEST(VariationsTest, GivenOnesBecomeCommandLines) {
   const auto variables = VariationsOfVariable("A=1,it's");
   ASSERT_TRUE(variables.ok());
   EXPECT_EQ(CommandLine(variables->at(1), words), "A='it'\\''s' python 'my train.py' --size 3 --fast");
+  EXPECT_FALSE(variables->at(1).changes_numerics);
+  EXPECT_TRUE(VariationsOfVariable("ONEDNN_DEFAULT_FPMATH_MODE=bf16")->front().changes_numerics);
   const auto replaced = VariationsOfWord("--size=3,4", words);
   ASSERT_TRUE(replaced.ok());
   ASSERT_EQ(replaced->size(), 1U);  // 3 is what it is
