@@ -78,8 +78,9 @@ class Replay(frameworks.Case):
     @staticmethod
     def not_measured(tables):
         """Of a framework, for lack of time or because of other programs beside it: a test does not depend on these."""
-        return {key(row) for row in rows(tables.get("not_replayed", {"columns": [], "rows": []}))
-                if row["kind"] != "reorder" and row["through"] != "onednn" and re.search("the processors|the budget was used up", row["not_replayed"])}
+        table = tables.get("not_replayed", {"columns": [], "rows": []})
+        others = [row for row in rows(table) if row["kind"] != "reorder" and row["through"] != "onednn"]
+        return {key(row) for row in others if re.search("the processors|the budget was used up", row["not_replayed"])}
 
     def keras(self, backend):
         """Tables of a replay of programs/keras_cnn.py; {kind: directions} of what is replayed through this framework."""
