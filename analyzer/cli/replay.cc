@@ -234,15 +234,15 @@ class Replaying {
     const absl::StatusOr<Json> answer =
         IsOver() ? absl::CancelledError() : Ask(problem.through, {}, {{"offers", number}});
     if (absl::IsUnavailable(answer.status()) && problem.through == "onednn") {
-      no_library_ = std::string(answer.status().message());
+      no_library_ = std::string(absl::StripPrefix(answer.status().message(), "ValueError: "));
       return false;
     }
     if (!answer.ok() || answer->contains("failure")) return true;
     base.formats = (*answer)["formats"];
     if (problem.through == "onednn") base.implementation = (*answer)["chosen"];
     for (const Json& way : (*answer)["ways"]) {
-      variants.push_back({way[0], way[1]});
-      variants.back().formats = way[2];
+      variants.push_back({.name = way[0], .request = way[1], .formats = way[2]});
+      variants.back().changes_numerics = absl::StrContains(variants.back().name, "wino");  // it rounds otherwise
     }
     contests_[number] = Contest(variants.size());
     return true;

@@ -184,8 +184,9 @@ std::string LibrarySentence(const ReplayedRun& run, const std::vector<Row>& rows
                                      faster.size(), problems.size(), problems.size() == 1 ? "problem" : "problems");
   if (best != nullptr) {
     const ReplayProblem& problem = best->replayed->problem;
-    absl::StrAppendFormat(&text, ", at most %.2f times: %s%s for %s", best->variant->speed.value, best->variant->name,
+    absl::StrAppendFormat(&text, ", at most %.2f times: %s%s%s for %s", best->variant->speed.value, best->variant->name,
                           best->variant->formats == "own" ? " in its own formats" : "",
+                          best->variant->changes_numerics ? ", which changes numerics," : "",
                           absl::StrJoin({problem.kind, problem.direction, problem.layers}, " "));
   }
   if (open > 0) absl::StrAppendFormat(&text, "; not decided: %d of its %d variants", open, variants);

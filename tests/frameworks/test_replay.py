@@ -185,6 +185,20 @@ class Replay(frameworks.Case):
         result = e2e.run([e2e.DLHOOK, "replay", "--budget", "15s", "--problem", CONV2, "--python", other, self.record()])
         self.assertRegex(b" ".join(result.out.split()), rb"The run had torch 2\.\d+: .* Computed by [^;]*torch 1\.13\.1")
 
+    def test_a_system_without_onednn(self):
+        other = f"{self.folder}/python"
+        with open(other, "w") as file:
+            file.write(f"#!/bin/sh\nexec {program('replayed')[0]} $1 $2 \"$(echo \"$3\" | sed s/libdnnl/libnone/g)\" $4 $5\n")
+        os.chmod(other, 0o700)
+        result = e2e.run([e2e.DLHOOK, "replay", "--format", "json", "--budget", "20s", "--top", "1", "--problem", CONV2, "--python", other,
+                          self.record()])
+        self.assertEqual(result.code, 0, result.err)
+        tables = {table["name"]: table for table in json.loads(result.out)["tables"]}
+        self.assertIn("Other implementations of oneDNN were not tried: there is no libnone.so.3 on this machine.",
+                      tables["replay"]["notes"])
+        self.assertNotIn("candidates", tables)
+        self.assertEqual({row["through"] for row in rows(tables["replay"])} | {"torch"}, {"torch"})
+
     def test_settings_that_a_parent_sets(self):
         argv = program("replayed", "contiguous", STEPS)
         parent = ("import os, subprocess, sys, numpy\n"

@@ -203,12 +203,15 @@ TEST(ReplayTables, NameImplementations) {
   replayed.variants.resize(2);
   replayed.variants[0] = {.name = "jit_wino_4x3:avx512_core", .ns = {5}, .formats = "own", .outcome = Outcome::kFaster};
   replayed.variants[0].speed.value = 2;
+  replayed.variants[0].changes_numerics = true;
   replayed.variants[1] = {.name = "x64:gemm:jit", .ns = {20}, .outcome = Outcome::kSlower};
   const std::vector<Table> tables = ReplayTables(run);
   EXPECT_EQ(
       tables[0].title,
       "no other way was tried through the run's framework; oneDNN 2.6.3 alone has something faster than its choice for "
-      "1 of 1 problem, at most 2.00 times: jit_wino_4x3:avx512_core in its own formats for convolution forward conv1");
+      "1 of 1 problem, at most 2.00 times: jit_wino_4x3:avx512_core in its own formats, which changes numerics, for "
+      "convolution "
+      "forward conv1");
   EXPECT_TRUE(std::holds_alternative<std::monostate>(At(tables[0], 0, "gain")));
   ASSERT_EQ(tables[1].name, "candidates");
   ASSERT_EQ(tables[1].rows.size(), 3U);
