@@ -170,6 +170,8 @@ std::vector<Variation> ListedVariations(const Ground& ground, const std::vector<
   if (Has(ground, "tensorflow")) {
     AddThreads(ground, "TF_NUM_INTRAOP_THREADS", &candidates);
     AddThreads(ground, "TF_NUM_INTEROP_THREADS", &candidates);
+  } else if (Has(ground, "xla")) {
+    AddThreads(ground, "NPROC", &candidates);  // of XLA's pool
   }
   std::set<std::string> allocators;
   for (const auto& [name, path] : ground.allocators) {

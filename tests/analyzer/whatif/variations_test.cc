@@ -48,6 +48,15 @@ TEST(VariationsTest, ThreadsGoUpToTheProcessorsThereAre) {
   EXPECT_TRUE(Contains(ListedVariations(GroundWith(2, {}, own), {}, 1), "OMP_NUM_THREADS=1 MKL_NUM_THREADS=1"));
 }
 
+TEST(VariationsTest, ThreadsOfPoolsHaveTheirOwnVariables) {
+  const std::vector<Variation> of_jax = ListedVariations(GroundWith(2, {"xla"}), {}, 1);
+  EXPECT_TRUE(Contains(of_jax, "NPROC=1"));
+  EXPECT_FALSE(Contains(of_jax, "TF_NUM_INTRAOP_THREADS=1"));
+  const std::vector<Variation> of_tensorflow = ListedVariations(GroundWith(2, {"tensorflow", "xla"}), {}, 1);
+  EXPECT_TRUE(Contains(of_tensorflow, "TF_NUM_INTRAOP_THREADS=1"));
+  EXPECT_FALSE(Contains(of_tensorflow, "NPROC=1"));
+}
+
 TEST(VariationsTest, OnlyWhatTheProgramAndTheProcessorHave) {
   const std::vector<Variation> none = ListedVariations(GroundWith(2, {}), {}, 1);
   for (const Variation& variation : none) EXPECT_EQ(variation.name.find("ONEDNN"), std::string::npos);
