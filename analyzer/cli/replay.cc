@@ -339,6 +339,7 @@ class Replaying {
     for (size_t number = 0; number < run_.problems.size(); ++number) {
       auto& [problem, base, variants] = run_.problems[number];
       for (size_t i = 0; i < variants.size(); ++i) {
+        variants[i].rounds = contests_[number].rounds(i);
         variants[i].outcome = contests_[number].outcome(i);
         variants[i].speed = contests_[number].speed(i);
       }

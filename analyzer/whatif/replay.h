@@ -47,6 +47,7 @@ struct ReplayVariant {
   std::string implementation = {};      // by the log, or by the library itself
   std::string formats = {};             // of oneDNN's own library: "recorded" or "own"
   std::string failure = {};
+  size_t rounds = 0;  // in which both this and the way of the run count
   Outcome outcome = Outcome::kNotDecided;
   Speed speed = {};
 };

@@ -74,13 +74,13 @@ TypedColumn<Row> ThroughColumn() {
 }
 
 TypedColumns<Row> SpeedColumns() {
-  return {
-      {RealColumn("times_as_fast", "", Better::kHigher), "Relative to the one as it ran, by paired rounds.",
-       OfVariant([](const ReplayVariant& variant) { return variant.ns.empty() ? Cell() : Cell(variant.speed.value); })},
-      {Detail(RealColumn("low", "", Better::kHigher)), "Lower bound, of all variants and rounds together.",
-       OfVariant([](const ReplayVariant& variant) { return variant.speed.low; })},
-      {Detail(RealColumn("high", "", Better::kHigher)), "Upper bound.",
-       OfVariant([](const ReplayVariant& variant) { return variant.speed.high; })}};
+  return {{RealColumn("times_as_fast", "", Better::kHigher), "Relative to the one as it ran, by paired rounds.",
+           OfVariant(
+               [](const ReplayVariant& variant) { return variant.rounds == 0 ? Cell() : Cell(variant.speed.value); })},
+          {Detail(RealColumn("low", "", Better::kHigher)), "Lower bound, of all variants and rounds together.",
+           OfVariant([](const ReplayVariant& variant) { return variant.speed.low; })},
+          {Detail(RealColumn("high", "", Better::kHigher)), "Upper bound.",
+           OfVariant([](const ReplayVariant& variant) { return variant.speed.high; })}};
 }
 
 TypedColumns<Row> VariantColumns(const char* name, const char* explanation) {

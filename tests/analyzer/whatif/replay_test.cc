@@ -163,6 +163,7 @@ std::vector<Table> Tables(const std::vector<std::pair<std::string, std::pair<dou
       tried.name = name;
       tried.changes_numerics = name == "bfloat16";
       tried.ns = {10};
+      tried.rounds = speed > 0 ? 3 : 0;
       tried.speed.value = speed == 0 ? 1 : speed;
       if (speed > 0) tried.outcome = speed > 1 ? Outcome::kFaster : speed < 0.98 ? Outcome::kSlower : Outcome::kNoGain;
       replayed.variants.push_back(tried);
@@ -226,6 +227,7 @@ TEST(ReplayTables, SumWhatIsNoGain) {
   EXPECT_EQ(tables[0].title,
             "channels_last would make the training step 9.8 % shorter: 1 of 2 problems takes 0.67 of their time");
   EXPECT_EQ(Text(tables[1], 1, "outcome"), "no gain or slower");
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(At(Tables({{"channels_last", {0, 0}}})[1], 0, "times_as_fast")));
   EXPECT_EQ(Text(tables[0], 0, "best_other"), "channels_last");
   EXPECT_TRUE(std::holds_alternative<std::monostate>(At(tables[0], 1, "best_other")));
 }
