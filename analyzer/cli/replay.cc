@@ -32,6 +32,7 @@ constexpr size_t kRoundsAtOnce = 3;  // of a problem, before the next one's turn
 constexpr size_t kMostTurns = 10;    // what differs so little is not worth more
 constexpr double kRunsAlone = 1.2;   // running threads: fewer are one
 constexpr double kDisturbed = 0.1;   // of a measurement, waiting for processors: it decides nothing
+constexpr double kLost = 0.5;        // it tells nothing: of several threads not only the longest wait counts
 constexpr int64_t kLeastCache = 16 << 20;
 constexpr std::chrono::seconds kGraceOfMeasurement(20);  // for a measurement that began within the budget
 constexpr const char* kLibraries[] = {"OMP_", "MKL_", "ONEDNN_", "DNNL_", "OPENBLAS_", "KMP_", "GOMP_", "BLIS_"};
@@ -76,7 +77,10 @@ std::string ReasonAgainst(const std::string& python) {
 // And the reason against it.
 std::pair<std::string, std::string> PythonOf(const TraceModel& model, absl::string_view package) {
   std::pair<std::string, std::string> found;
-  for (const std::string& path : MappedFiles(model, package)) {
+  std::vector<std::string> paths = MappedFiles(model, package);
+  absl::c_copy_if(model.names, std::back_inserter(paths),  // of Python's frames
+                  [&](const std::string& name) { return absl::StrContains(name, package); });
+  for (const std::string& path : paths) {
     const size_t lib = path.rfind("/lib/python");
     if (lib == std::string::npos || path.front() != '/') continue;
     found.first = absl::StrCat(path.substr(0, lib), "/bin/python3");
@@ -101,10 +105,12 @@ std::map<std::string, std::string> SettingsOf(const TraceModel& model, size_t th
   return settings;
 }
 
-size_t ThreadsOf(const StepFacts& facts, size_t processors) {
+// `through`: of the heaviest problem. TensorFlow and XLA have a pool with a thread for each processor, busy or not.
+size_t ThreadsOf(const StepFacts& facts, size_t processors, const std::string& through) {
   size_t threads = 0;
-  if (absl::SimpleAtoi(facts.Setting("OMP_NUM_THREADS"), &threads) && threads > 0) return threads;
-  return facts.RunningThreads() < kRunsAlone ? 1 : processors;
+  if (absl::SimpleAtoi(facts.Setting(ThreadsVariable(through)), &threads) && threads > 0) return threads;
+  const bool has_pool = through == "tensorflow" || through == "jax";
+  return facts.RunningThreads() < kRunsAlone && !has_pool ? 1 : processors;
 }
 
 class Replaying {
@@ -123,7 +129,8 @@ class Replaying {
     Ground ground = GroundOf(facts);
     ground.processors = std::max<size_t>(AllowedProcessors().size(), 1);
     ground.variable = [&facts](const std::string& name) { return facts.Setting(name); };
-    const size_t of_run = ThreadsOf(facts, ground.processors);
+    std::vector<ReplayProblem> problems = ReplayProblems(facts, settings_.top, settings_.named);
+    const size_t of_run = ThreadsOf(facts, ground.processors, problems.empty() ? "" : problems.front().through);
     threads_ = settings_.threads > 0 ? settings_.threads : of_run;
     run_ = {.unit = facts.StepNoun(), .step_ns = facts.step_ns()};
     if (threads_ != of_run) run_.apart = absl::StrCat("number of threads: ", of_run, "; here ", threads_);
@@ -131,7 +138,7 @@ class Replaying {
     if (!machines.empty()) run_.apart = absl::StrCat("machine: ", machines);
     of_run_ = SettingsOf(model, threads_);
     const std::vector<Variation> listed = ListedVariations(ground, {}, run_.step_ns);
-    for (ReplayProblem& problem : ReplayProblems(facts, settings_.top, settings_.named)) {
+    for (ReplayProblem& problem : problems) {
       Replayed replayed = {std::move(problem)};
       if (replayed.problem.reason.empty()) replayed.variants = VariantsOf(replayed.problem, ground, threads_, listed);
       contests_.emplace_back(replayed.variants.size());
@@ -154,20 +161,27 @@ class Replaying {
   }
 
  private:
-  // What is started is told before.
+  // What is started is told before. oneDNN's own library is called from a Python, too: one that is started anyway.
   void ChoosePythons(const TraceModel& model) {
-    for (const bool is_numpy : {false, true}) {
-      const auto [of_run, reason] = PythonOf(model, is_numpy ? "/numpy" : "/torch/");
+    std::map<std::string, const char*> named = {{"jax", "/jax/"}, {"numpy", "/numpy"}};
+    named.insert({{"tensorflow", "/tensorflow/"}, {"torch", "/torch/"}});
+    for (const Replayed& replayed : run_.problems) {
+      const std::string& through = replayed.problem.through;
+      if (!replayed.problem.reason.empty() || pythons_.contains(through)) continue;
+      if (through == "onednn" && !pythons_.empty()) {
+        pythons_[through] = std::string(pythons_.begin()->second);
+        continue;
+      }
+      const auto package = named.find(through);
+      const auto [of_run, reason] =
+          package == named.end() ? std::pair<std::string, std::string>() : PythonOf(model, package->second);
       const bool is_of_run = !of_run.empty() && reason.empty(), is_given = !settings_.python.empty();
-      pythons_[is_numpy] = is_given ? settings_.python : is_of_run ? of_run : "python3";
+      pythons_[through] = is_given ? settings_.python : is_of_run ? of_run : "python3";
       const std::string why = is_given         ? ", as --python says"
                               : is_of_run      ? ", beside libraries that the run names"
                               : of_run.empty() ? " of the PATH: the run names none"
                                                : absl::StrCat(" of the PATH, not the run's ", of_run, ": ", reason);
-      const bool is_used = absl::c_any_of(run_.problems, [&](const Replayed& replayed) {
-        return replayed.problem.reason.empty() && replayed.problem.through_numpy == is_numpy;
-      });
-      if (is_used) PrintError(absl::StrCat("replay: starting ", pythons_[is_numpy], why));
+      PrintError(absl::StrCat("replay: starting ", pythons_[through], why));
     }
   }
 
@@ -183,32 +197,55 @@ class Replaying {
     }
   }
 
-  absl::StatusOr<Json> Ask(bool is_numpy, const ReplayVariables& environment, const Json& request) {
+  absl::StatusOr<Json> Ask(const std::string& through, const ReplayVariables& environment, const Json& request) {
     std::map<std::string, std::string> variables = of_run_;
+    variables[ThreadsVariable(through)] = absl::StrCat(threads_);
     for (const auto& [name, value] : environment) variables[name] = value;
-    const std::string& python = pythons_[is_numpy];
+    const std::string& python = pythons_[through];
     const std::string cache = absl::StrCat(std::max<int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE), kLeastCache));
     std::vector<std::string> words = {"env"};
     for (const auto& [name, value] : variables) words.push_back(absl::StrCat(name, "=", value));
-    words.insert(words.end(), {python, "-B", "-c", dlhook_replay_py, is_numpy ? "numpy" : "torch", cache});
-    const auto [child, is_new] = children_.try_emplace({is_numpy, environment}, python, words);
+    words.insert(words.end(), {python, "-B", "-c", dlhook_replay_py, through, cache});
+    const auto [child, is_new] = children_.try_emplace({through, environment}, python, words);
     absl::StatusOr<Json> answer = is_new ? Answered(child->second, specs_) : Json();
     if (is_new && answer.ok()) {
       const std::string name = (*answer)["name"];
       frameworks_.insert(absl::StrCat(name, " (", python, ")"));
+      if (through == "onednn") run_.library = name;
       // "torch 2.13.0+cpu" is of the release 2.13.
       const bool is_same = absl::StartsWith(absl::StrCat(name.substr(0, name.find('+')), "."), "torch " + torch_ + ".");
-      if (!is_numpy && !torch_.empty() && !is_same)
+      if (through == "torch" && !torch_.empty() && !is_same)
         other_release_ = absl::StrCat("The run had torch ", torch_, ": implementations and times may differ.");
     }
     if (is_new && absl::IsUnavailable(answer.status())) {
-      answer = absl::UnavailableError(absl::StrCat(python, ": not a Python with ", is_numpy ? "numpy" : "torch", ": ",
-                                                   absl::StripPrefix(answer.status().message(), python + ": "),
-                                                   "; name one with --python"));
+      const std::string why(absl::StripPrefix(answer.status().message(), python + ": "));
+      answer = absl::UnavailableError(through == "onednn" ? why
+                                                          : absl::StrCat(python, ": not a Python with ", through, ": ",
+                                                                         why, "; name one with --python"));
     }
     if (answer.ok()) answer = Answered(child->second, request);
     if (!answer.ok()) children_.erase(child);  // the next gets another
     return answer;
+  }
+
+  // Ways that only the library itself knows. False: the system has none of that name.
+  bool AskForWays(size_t number) {
+    auto& [problem, base, variants] = run_.problems[number];
+    const absl::StatusOr<Json> answer =
+        IsOver() ? absl::CancelledError() : Ask(problem.through, {}, {{"offers", number}});
+    if (absl::IsUnavailable(answer.status()) && problem.through == "onednn") {
+      no_library_ = std::string(absl::StripPrefix(answer.status().message(), "ValueError: "));
+      return false;
+    }
+    if (!answer.ok() || answer->contains("failure")) return true;
+    base.formats = (*answer)["formats"];
+    if (problem.through == "onednn") base.implementation = (*answer)["chosen"];
+    for (const Json& way : (*answer)["ways"]) {
+      variants.push_back({.name = way[0], .request = way[1], .formats = way[2]});
+      variants.back().changes_numerics = absl::StrContains(variants.back().name, "wino");  // it rounds otherwise
+    }
+    contests_[number] = Contest(variants.size());
+    return true;
   }
 
   // False: it has no result that counts; `failure` says why, unless there was no time or no processor for it.
@@ -218,18 +255,20 @@ class Replaying {
     progress_.Show(absl::StrCat(problem.kind, " ", problem.direction, " ", variant->name, " of"));
     Json request = variant->request;
     request.update({{"problem", number}, {"cold", is_cold}});
-    const absl::StatusOr<Json> answer = Ask(problem.through_numpy, variant->environment, request);
+    const absl::StatusOr<Json> answer = Ask(problem.through, variant->environment, request);
     if (absl::IsCancelled(answer.status())) return false;
     variant->failure = answer.ok() ? answer->value("failure", "") : std::string(answer.status().message());
     if (!variant->failure.empty()) return false;
+    const double queued = (*answer)["queued"];
     if (is_cold) {
-      variant->cold_ns = (*answer)["ns"];
+      if (queued <= kLost) variant->cold_ns = (*answer)["ns"];
       return true;
     }
     ++measured_;
-    const bool is_disturbed = double{(*answer)["queued"]} > kDisturbed;
+    const bool is_disturbed = queued > kDisturbed;
     disturbed_ += is_disturbed ? 1 : 0;
-    if (is_disturbed && (variant != &run_.problems[number].base || !variant->ns.empty())) return false;
+    const bool is_first = variant == &run_.problems[number].base && variant->ns.empty();
+    if (queued > kLost || (is_disturbed && !is_first)) return false;
     variant->ns.push_back((*answer)["ns"]);
     AddLog((*answer)["log"], problem, variant);
     return !is_disturbed;
@@ -247,7 +286,8 @@ class Replaying {
       Op op = {.kind = line["kind"], .problem = line["problem"]};
       op.tensors = ParseMemoryDescriptors(std::string(line["tensors"]));
       for (auto& [other, base, variants] : run_.problems) {
-        if (other.kind == op.kind && other.problem == ProblemLabel(op) && other.formats == FormatsLabel(op))
+        if (other.through != "onednn" && other.kind == op.kind && other.problem == ProblemLabel(op) &&
+            other.formats == FormatsLabel(op))
           add_to(&base);
       }
     }
@@ -273,12 +313,22 @@ class Replaying {
         auto& [problem, base, variants] = run_.problems[number];
         if (!problem.reason.empty()) continue;
         if (turn == 0) Measure(number, &base);
-        if (turn == 0 && base.failure.empty()) Measure(number, &base, /*is_cold=*/true);
+        if (turn == 0 && !AskForWays(number)) {
+          run_.problems.resize(number);  // all that follow are its
+          break;
+        }
+        if (turn == 0 && !base.ns.empty()) Measure(number, &base, /*is_cold=*/true);
         for (size_t round = 0; round < (turn < 2 ? turn : kRoundsAtOnce); ++round) {
           const bool is_done = contests_[number].NextRound().empty() && base.ns.size() >= kRoundsAtOnce;
           if (is_done || !base.failure.empty() || IsOver()) break;
           RunRound(number, round % 2 == 1);
         }
+      }
+    }
+    for (size_t number = 0; number < run_.problems.size(); ++number) {
+      std::vector<ReplayVariant>& variants = run_.problems[number].variants;
+      for (size_t i = 0; i < variants.size(); ++i) {
+        if (contests_[number].outcome(i) == Outcome::kFaster) Measure(number, &variants[i], /*is_cold=*/true);
       }
     }
   }
@@ -289,17 +339,23 @@ class Replaying {
     for (size_t number = 0; number < run_.problems.size(); ++number) {
       auto& [problem, base, variants] = run_.problems[number];
       for (size_t i = 0; i < variants.size(); ++i) {
+        variants[i].rounds = contests_[number].rounds(i);
         variants[i].outcome = contests_[number].outcome(i);
         variants[i].speed = contests_[number].speed(i);
       }
       can_be |= !base.ns.empty() || (problem.reason.empty() && base.failure.empty());
       if (base.ns.empty() && base.failure.empty())
-        base.failure = problem.reason.empty() ? "the budget was used up before" : problem.reason;
-      if (!base.implementation.empty() && base.implementation != problem.implementation)
+        base.failure = !problem.reason.empty() ? problem.reason
+                       : IsOver()              ? "the budget was used up before it was measured without other programs"
+                                               : "other programs had the processors";
+      const bool is_framework = problem.through != "onednn";
+      if (is_framework && !base.implementation.empty() && base.implementation != problem.implementation)
         notes.push_back(absl::StrCat(problem.kind, " ", problem.direction, " of ", problem.layers, ": alone ",
                                      base.implementation, " was chosen, in the run ", problem.implementation, "."));
     }
     if (!other_release_.empty()) notes.push_back(other_release_);
+    if (!no_library_.empty())
+      notes.push_back(absl::StrCat("Other implementations of oneDNN were not tried: ", no_library_, "."));
     if (measured_ > 0) {
       notes.push_back(absl::StrFormat(
           "Computed by %s, threads: %d. Times are without what threads waited for processors; %d of %d measurements do "
@@ -331,12 +387,13 @@ class Replaying {
   std::vector<Contest> contests_;  // of its problems
   Json specs_;
   size_t threads_ = 1;
-  std::string pythons_[2];                     // by through_numpy
-  std::string torch_;                          // its release in the run; empty: not known
-  std::map<std::string, std::string> of_run_;  // variables
-  std::map<std::pair<bool, ReplayVariables>, ChildProcess> children_;
+  std::map<std::string, std::string> pythons_;  // by what they compute through
+  std::string torch_;                           // its release in the run; empty: not known
+  std::map<std::string, std::string> of_run_;   // variables
+  std::map<std::pair<std::string, ReplayVariables>, ChildProcess> children_;
   std::set<std::string> frameworks_;     // with versions
   std::string other_release_;            // a note: what the run had
+  std::string no_library_;               // why there is no oneDNN of the system
   size_t measured_ = 0, disturbed_ = 0;  // measurements
 };
 
@@ -369,10 +426,11 @@ Command ReplayCommand() {
               [] {
                 return std::string(
                     "Convolutions and matrix products that took most time in steady steps run again in a\n"
-                    "Python with the run's PyTorch or NumPy: as they ran, and with what the same library\n"
-                    "offers besides (memory format, type, instruction set, native kernels, threads), in\n"
-                    "turns. A test over paired rounds decides (docs/compare.md). Ctrl-C ends it with what is\n"
-                    "known. Nothing is left: no process, no file.\n");
+                    "Python with the run's PyTorch, TensorFlow, JAX or NumPy: as they ran, and with what the\n"
+                    "same library offers besides (memory format, type, instruction set, native kernels,\n"
+                    "threads), in turns; and with every implementation and format of the system's oneDNN, and\n"
+                    "its OpenBLAS. A test over paired rounds decides (docs/compare.md). Ctrl-C ends it with\n"
+                    "what is known. Nothing is left: no process, no file.\n");
               },
           .run = RunReplay};
 }

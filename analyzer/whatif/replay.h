@@ -14,7 +14,8 @@ struct ReplayProblem {
   std::string layers;  // "layer1.0.conv1, layer1.0.conv2 and 3 more"
   std::string kind, direction, problem, formats;
   std::string implementation;  // empty: the library does not tell
-  bool is_onednn = false, through_numpy = false;
+  std::string through;  // what computes it: "torch", "numpy", "tensorflow", "jax"; "onednn": the system's library
+  bool is_onednn = false;
   std::set<OpIndex> ops;
   double calls = 0;     // in a mean step
   double step_ns = 0;   // of these, their wall share
@@ -23,8 +24,12 @@ struct ReplayProblem {
   std::string reason;   // why it can't be replayed; empty: it can
 };
 
-// The heaviest first. `named`: only those whose problem or layers contain it; empty: all.
+// The heaviest first; then those of them that oneDNN computed once more, through the system's library. `named`: only those whose
+// problem or layers contain it; empty: all.
 std::vector<ReplayProblem> ReplayProblems(const StepFacts& facts, size_t most, const std::string& named);
+
+// The variable that sets the number of threads when such a process starts.
+const char* ThreadsVariable(absl::string_view through);
 
 // "AMD EPYC …, 64 processors; here Intel …, 2", as many as may be used. Empty: nothing tells the machines apart.
 std::string OtherMachine(const StepFacts& facts, const ProcessorInfo& here, size_t processors);
@@ -39,13 +44,15 @@ struct ReplayVariant {
   std::vector<double> ns = {};          // of the framework's op
   std::vector<double> library_ns = {};  // of oneDNN's primitive in it, by its log; empty: there is none
   double cold_ns = 0;                   // of the op after other memory went through the caches; 0: not measured
-  std::string implementation = {};      // by the log
+  std::string implementation = {};      // by the log, or by the library itself
+  std::string formats = {};             // of oneDNN's own library: "recorded" or "own"
   std::string failure = {};
+  size_t rounds = 0;  // in which both this and the way of the run count
   Outcome outcome = Outcome::kNotDecided;
   Speed speed = {};
 };
 
-// `threads`: of the run. `listed`: what dlhook try would set (ListedVariations).
+// Those that are known before it is asked. `threads`: of the run. `listed`: what dlhook try would set (ListedVariations).
 std::vector<ReplayVariant> VariantsOf(const ReplayProblem& problem, const Ground& ground, size_t threads,
                                       const std::vector<Variation>& listed);
 
@@ -56,7 +63,8 @@ struct Replayed {
 };
 
 struct ReplayedRun {
-  std::string unit;   // "training step", "run"
+  std::string unit;     // "training step", "run"
+  std::string library;  // "oneDNN 2.6.3", the system's; empty: none was used
   std::string apart;  // "machine: A, 64 processors; here B, 2": why times of the run are not compared; empty: they are
   double step_ns = 0;
   std::vector<Replayed> problems = {};

@@ -1,16 +1,18 @@
 // See replay.h. What a problem consists of is read from the library's own words (model/onednn_text.h,
-// model/gemm_shape.h); what PyTorch or NumPy have no function for has a reason instead of a spec.
+// model/gemm_shape.h); what the framework has no function for has a reason instead of a spec.
 #include <tuple>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/whatif/replay.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline whatif {
 namespace {
@@ -24,15 +26,20 @@ bool IsChannelsLast(const Tensor& tensor) {
   return (tensor.role == "src" || tensor.role == "dst") && (tensor.format == "acdb" || tensor.format == "acdeb");
 }
 
+bool HasTensor(const Op& op, absl::string_view role, absl::string_view format = "") {
+  return absl::c_any_of(op.tensors, [&](const Tensor& tensor) {
+    return tensor.role == role && tensor.defined && (format.empty() || tensor.format == format);
+  });
+}
+
 absl::StatusOr<Json> ConvolutionSpec(const Op& op) {
   const auto numbers = ParseProblemNumbers(*op.onednn_problem());
   if (!numbers) return Without("its shapes are not known");
-  const auto any_tensor = [&op](auto is_one) { return absl::c_any_of(op.tensors, is_one); };
   Json spec = *numbers;
   spec.update({{"op", "convolution"},
                {"direction", DirectionName(op.direction)},
-               {"format", any_tensor(IsChannelsLast) ? "channels_last" : "contiguous"},
-               {"bias", any_tensor([](const Tensor& tensor) { return tensor.role == "bia"; })},
+               {"format", absl::c_any_of(op.tensors, IsChannelsLast) ? "channels_last" : "contiguous"},
+               {"bias", HasTensor(op, "bia")},
                {"transposed", IsKind(op, OpKind::kDeconvolution)}});
   return spec;
 }
@@ -41,26 +48,51 @@ absl::StatusOr<Json> ConvolutionSpec(const Op& op) {
 absl::StatusOr<Json> ProductSpec(const Op& op) {
   std::optional<MatmulShape> shape = MatmulShapeOf(op);
   if (!shape || std::min({shape->m, shape->n, shape->k, shape->batch}) <= 0) return Without("its shape is not known");
-  if (shape->trans.size() != 2) shape->trans = "NN";
+  const bool is_inner = IsKind(op, OpKind::kInnerProduct);
+  if (is_inner && op.direction != Direction::kForward) return Without("frameworks have no function for it alone");
+  // Its weights are [outputs, inputs].
+  if (is_inner) shape->trans = absl::StrCat("N", HasTensor(op, "wei", "ab") ? "T" : "N");
   if (absl::StrContains(shape->trans, 'P')) return Without("an operand is in the library's own format");
   if (shape->order == "col") {
     std::swap(shape->m, shape->n);
     std::swap(shape->trans[0], shape->trans[1]);
   }
-  return Json{
-      {"op", "product"}, {"format", "as recorded"}, {"batch", shape->batch},       {"m", shape->m},
-      {"n", shape->n},   {"k", shape->k},           {"a", shape->trans[0] != 'N'}, {"b", shape->trans[1] != 'N'}};
+  return Json{{"op", "product"},
+              {"format", "as recorded"},
+              {"inner", is_inner},
+              {"bias", is_inner && HasTensor(op, "bia")},
+              {"batch", shape->batch},
+              {"m", shape->m},
+              {"n", shape->n},
+              {"k", shape->k},
+              {"a", shape->trans[0] != 'N'},
+              {"b", shape->trans[1] != 'N'}};
 }
 
-absl::StatusOr<Json> SpecOf(const Op& op, const StepFacts& facts, bool through_numpy) {
+// What oneDNN's own functions take: {role: [dims, type, format]}. Null: it is not whole.
+Json TensorsOf(const Op& op) {
+  static const auto& kRoles = *new std::map<std::string, std::string, std::less<>>{
+      {"src", "src"}, {"src_a", "src"}, {"wei", "wei"}, {"src_b", "wei"}, {"bia", "bia"}, {"dst", "dst"}};
+  Json tensors = Json::object();
+  for (const Tensor& tensor : op.tensors) {
+    if (!tensor.defined) continue;
+    const auto role = kRoles.find(absl::StripPrefix(tensor.role, "diff_"));
+    if (role == kRoles.end() || tensor.dims.empty() || tensor.type.empty()) return {};
+    tensors[role->second] = {tensor.dims, tensor.type, tensor.format};
+  }
+  return tensors.contains("src") && tensors.contains("dst") ? tensors : Json();
+}
+
+absl::StatusOr<Json> SpecOf(const Op& op, const StepFacts& facts, const std::string& through) {
   static const auto& kTypes = *new std::map<std::string, std::string>{
       {"f32", "float32"}, {"f64", "float64"}, {"bf16", "bfloat16"}, {"f16", "float16"}};
   if (op.on_gpu) return Without("it ran on a GPU, and replays run on the CPU");
-  if (!through_numpy && !facts.UsesTorch()) {
+  if (through.empty()) {
     const std::string others = absl::StrJoin(facts.frameworks(), ", ");
-    return Without(absl::StrCat("only PyTorch's and NumPy's ops can be, and ",
+    return Without(absl::StrCat("only ops of PyTorch, TensorFlow, JAX and NumPy can be, and ",
                                 others.empty() ? "the program itself" : others, " called it"));
   }
+  if (through == "jax" && op.onednn() != nullptr) return Without("it is a part of an operation of XLA's");
   if (IsKind(op, OpKind::kReorder))
     return Without("oneDNN converts inside of the framework's op, and none that was replayed does so");
   const auto type = kTypes.find(op.types);
@@ -68,18 +100,47 @@ absl::StatusOr<Json> SpecOf(const Op& op, const StepFacts& facts, bool through_n
   absl::StatusOr<Json> spec = Without(absl::StrCat("there is no replay of the op ", op.kind));
   if (IsKind(op, {OpKind::kConvolution, OpKind::kDeconvolution}) && op.onednn_problem() != nullptr)
     spec = ConvolutionSpec(op);
-  if (IsMatrixProduct(op) && !IsKind(op, OpKind::kInnerProduct)) spec = ProductSpec(op);
-  if (spec.ok()) (*spec)["type"] = type->second;
+  if (IsMatrixProduct(op) || (through == "jax" && IsKind(op, OpKind::kMatmul))) spec = ProductSpec(op);
+  if (!spec.ok()) return spec;
+  (*spec)["type"] = type->second;
+  (*spec)["tensors"] = TensorsOf(op);
   return spec;
 }
 
-// Of NumPy's wheels, whose library has names of its own; or Debian's, where there is nothing else.
-bool IsNumpys(const Op& op, const StepFacts& facts) {
-  if (absl::StartsWith(op.function, "scipy_")) return true;
-  return facts.frameworks().empty() && op.onednn() == nullptr && !MappedFiles(facts.model(), "/numpy").empty();
+// For oneDNN's own functions, whoever called them. Null: they can't be called so.
+Json LibrarySpec(const Op& op) {
+  const Json tensors = TensorsOf(op);
+  if (op.onednn() == nullptr || op.on_gpu || tensors.is_null()) return {};
+  const bool is_convolution = IsKind(op, {OpKind::kConvolution, OpKind::kDeconvolution});
+  const bool is_other = IsKind(op, {OpKind::kInnerProduct, OpKind::kMatmul, OpKind::kGemmApi, OpKind::kReorder});
+  const bool has_direction = is_convolution || IsKind(op, OpKind::kInnerProduct);  // of others the layer's is known
+  absl::StatusOr<Json> spec = Json{{"direction", has_direction ? DirectionName(op.direction) : ""}};
+  if (is_convolution) spec = ConvolutionSpec(op);
+  if (!spec.ok() || !(is_convolution || is_other)) return {};
+  (*spec)["op"] = "primitive";
+  (*spec)["kind"] = op.kind;
+  (*spec)["tensors"] = tensors;
+  return *spec;
+}
+
+// What called it, as a module of Python; empty: none that is known. NumPy's wheels have a library with names of its own, Debian's
+// that of others, and is meant where there is nothing else.
+std::string FrameworkOf(const Op& op, const StepFacts& facts) {
+  if (absl::StartsWith(op.function, "scipy_")) return "numpy";
+  if (op.family == kJaxTap.family) return "jax";
+  for (const auto& [name, module] : {std::pair("PyTorch", "torch"), {"TensorFlow", "tensorflow"}, {"JAX", "jax"}}) {
+    if (facts.Uses(name)) return module;
+  }
+  const bool is_numpys =
+      facts.frameworks().empty() && op.onednn() == nullptr && !MappedFiles(facts.model(), "/numpy").empty();
+  return is_numpys ? "numpy" : "";
 }
 
 }  // namespace
+
+const char* ThreadsVariable(absl::string_view through) {
+  return through == "tensorflow" ? "TF_NUM_INTRAOP_THREADS" : through == "jax" ? "NPROC" : "OMP_NUM_THREADS";
+}
 
 std::string OtherMachine(const StepFacts& facts, const ProcessorInfo& here, size_t processors) {
   const std::vector<ProcessInfo>& all = facts.model().processes;
@@ -112,8 +173,8 @@ std::vector<ReplayProblem> ReplayProblems(const StepFacts& facts, size_t most, c
     problem.formats = FormatsLabel(op);
     problem.implementation = ChosenLabel(op);
     problem.is_onednn = op.onednn() != nullptr;
-    problem.through_numpy = IsNumpys(op, facts);
-    const absl::StatusOr<Json> spec = SpecOf(op, facts, problem.through_numpy);
+    problem.through = FrameworkOf(op, facts);
+    const absl::StatusOr<Json> spec = SpecOf(op, facts, problem.through);
     if (spec.ok()) problem.spec = *spec;
     problem.reason = std::string(spec.status().message());
   }
@@ -127,31 +188,46 @@ std::vector<ReplayProblem> ReplayProblems(const StepFacts& facts, size_t most, c
   }
   absl::c_stable_sort(problems, [](const ReplayProblem& a, const ReplayProblem& b) { return a.step_ns > b.step_ns; });
   if (problems.size() > most) problems.resize(most);
-  for (ReplayProblem& problem : problems) problem.call_ns = facts.UndisturbedNs(problem.ops);
+  for (size_t i = 0, count = problems.size(); i < count; ++i) {
+    problems[i].call_ns = facts.UndisturbedNs(problems[i].ops);
+    ReplayProblem again = problems[i];
+    again.spec = LibrarySpec(facts.model().ops[*again.ops.begin()]);
+    again.through = "onednn";
+    again.reason = "";
+    if (!again.spec.is_null()) problems.push_back(std::move(again));
+  }
   return problems;
 }
 
 std::vector<ReplayVariant> VariantsOf(const ReplayProblem& problem, const Ground& ground, size_t threads,
                                       const std::vector<Variation>& listed) {
   const Json& spec = problem.spec;
-  const bool is_convolution = spec["op"] == "convolution";
-  const bool is_torch = !problem.through_numpy;
+  const std::string& through = problem.through;
+  const bool is_convolution = spec["op"] == "convolution", is_product = spec["op"] == "product";
+  const bool is_inner = is_product && spec["inner"] == true;
+  const bool is_torch = through == "torch", has_types = is_torch || through == "tensorflow" || through == "jax";
   const bool has_bf16 = absl::c_linear_search(ground.has, "avx512bf16");
   std::vector<ReplayVariant> variants;
   const auto add_if = [&variants](bool is_offered, ReplayVariant variant) {
     if (is_offered) variants.push_back(std::move(variant));
   };
   const char* const other = is_convolution && spec["format"] == "contiguous" ? "channels_last" : "contiguous";
-  add_if(is_convolution ? spec.contains("kh") : spec["a"] == true || spec["b"] == true, {other, {{"format", other}}});
-  add_if(is_torch && spec["type"] == "float32" && has_bf16, {"bfloat16", {{"type", "bfloat16"}}, {}, true});
-  add_if(is_torch && problem.is_onednn, {"mkldnn off", {{"mkldnn", false}}});
-  for (const size_t count : std::set<size_t>{1, ground.processors})
-    add_if(is_torch && count != threads,
-           {absl::StrCat(count, count == 1 ? " thread" : " threads"), {{"threads", count}}});
-  const char* const of_library = problem.is_onednn ? "ONEDNN_MAX_CPU_ISA" : problem.through_numpy ? "OPENBLAS" : "none";
+  const bool is_swapped = is_product && !is_inner && (spec["a"] == true || spec["b"] == true);
+  add_if((is_torch && is_convolution && spec.contains("kh")) || is_swapped, {other, {{"format", other}}});
+  add_if(has_types && spec["type"] == "float32" && has_bf16, {"bfloat16", {{"type", "bfloat16"}}, {}, true});
+  add_if(is_torch && problem.is_onednn && !is_inner, {"mkldnn off", {{"mkldnn", false}}});
+  for (const size_t count : std::set<size_t>{1, ground.processors}) {
+    ReplayVariant variant = {absl::StrCat(count, count == 1 ? " thread" : " threads")};
+    if (is_torch) variant.request["threads"] = count;
+    if (!is_torch) variant.environment = {{ThreadsVariable(through), absl::StrCat(count)}};
+    add_if(has_types && count != threads, std::move(variant));
+  }
   for (const Variation& variation : listed) {
-    add_if(absl::StartsWith(variation.name, of_library),
-           {variation.name, Json::object(), variation.environment, variation.changes_numerics});
+    const auto begins = [&](const char* text) { return absl::StartsWith(variation.name, text); };
+    const bool is_offered = (is_torch && problem.is_onednn && begins("ONEDNN_MAX_CPU_ISA")) ||
+                            (through == "tensorflow" && (begins("TF_ENABLE_ONEDNN") || begins("ONEDNN_MAX_CPU_ISA"))) ||
+                            (through == "numpy" && begins("OPENBLAS"));
+    add_if(is_offered, {variation.name, Json::object(), variation.environment, variation.changes_numerics});
   }
   return variants;
 }

@@ -13,6 +13,8 @@ namespace {
 
 constexpr double kWorthOfStep = 0.01;  // less is no gain worth a change
 
+bool IsOfLibrary(const Replayed& replayed) { return replayed.problem.through == "onednn"; }
+
 struct Row {
   const ReplayedRun* run;
   const Replayed* replayed;
@@ -25,7 +27,8 @@ struct Row {
   }
   // Of the share; below 0: a loss. Unset: not decided.
   std::optional<double> GainNs() const {
-    if (variant == nullptr || variant->outcome == Outcome::kNotDecided || variant->outcome == Outcome::kFailed)
+    if (variant == nullptr || variant->outcome == Outcome::kNotDecided || variant->outcome == Outcome::kFailed ||
+        IsOfLibrary(*replayed))
       return std::nullopt;
     return ShareNs() * (1 - 1 / variant->speed.value);
   }
@@ -65,28 +68,41 @@ TypedColumns<Row> ProblemColumns() {
           {Detail(TextColumn("problem")), "Its size, as the library states it.", OfProblem(&ReplayProblem::problem)}};
 }
 
+TypedColumn<Row> ThroughColumn() {
+  return {TextColumn("through"), "The framework that computed it; onednn: the system's library of that name.",
+          OfProblem(&ReplayProblem::through)};
+}
+
+TypedColumns<Row> SpeedColumns() {
+  return {{RealColumn("times_as_fast", "", Better::kHigher), "Relative to the one as it ran, by paired rounds.",
+           OfVariant(
+               [](const ReplayVariant& variant) { return variant.rounds == 0 ? Cell() : Cell(variant.speed.value); })},
+          {Detail(RealColumn("low", "", Better::kHigher)), "Lower bound, of all variants and rounds together.",
+           OfVariant([](const ReplayVariant& variant) { return variant.speed.low; })},
+          {Detail(RealColumn("high", "", Better::kHigher)), "Upper bound.",
+           OfVariant([](const ReplayVariant& variant) { return variant.speed.high; })}};
+}
+
 TypedColumns<Row> VariantColumns(const char* name, const char* explanation) {
-  return {
-      {TextColumn(name, explanation), OfVariant([](const ReplayVariant& variant) {
-         return absl::StrCat(variant.name, variant.changes_numerics ? ", changes numerics" : "");
-       })},
-      {RealColumn("times_as_fast", "", Better::kHigher),
-       "The framework's op relative to the one as it ran, by paired rounds.",
-       OfVariant([](const ReplayVariant& variant) { return variant.ns.empty() ? Cell() : Cell(variant.speed.value); })},
-      {Detail(RealColumn("low", "", Better::kHigher)), "Lower bound, of all variants and rounds together.",
-       OfVariant([](const ReplayVariant& variant) { return variant.speed.low; })},
-      {Detail(RealColumn("high", "", Better::kHigher)), "Upper bound.",
-       OfVariant([](const ReplayVariant& variant) { return variant.speed.high; })},
-      {RealColumn("gain", "%", Better::kHigher),
-       "Of a step: of the problem's share, the part that it is faster. Below 0: a loss. Unknown: not decided, or the "
-       "run's times are not comparable.",
-       [](const Row& row) { return row.PercentOfStep(row.GainNs()); }}};
+  TypedColumns<Row> columns = {{TextColumn(name, explanation), OfVariant([](const ReplayVariant& variant) {
+                                  return absl::StrCat(variant.name,
+                                                      variant.changes_numerics ? ", changes numerics" : "");
+                                })}};
+  columns.Add(SpeedColumns());
+  columns.Add({RealColumn("gain", "%", Better::kHigher),
+               "Of a step: of the problem's share, the part that it is faster. Below 0: a loss. Unknown: not decided, "
+               "the run's times are not comparable, or not what computed it in the run.",
+               [](const Row& row) { return row.PercentOfStep(row.GainNs()); }});
+  return columns;
 }
 
 TypedColumns<Row> AnswerColumns() {
   TypedColumns<Row> columns = ProblemColumns();
   columns.Add(TypedColumns<Row>{
+      ThroughColumn(),
       {Detail(TextColumn("chosen")), "The implementation in the run.", OfProblem(&ReplayProblem::implementation)},
+      {Detail(TextColumn("chosen_alone")), "The one that was chosen when it ran alone.",
+       [](const Row& row) { return KnownText(row.replayed->base.implementation); }},
       {Detail(TextColumn("formats")), "Memory format of every tensor in the run.", OfProblem(&ReplayProblem::formats)},
       {Detail(RealColumn("share", "%", Better::kLower)), "Of a step: all calls of the problem.",
        [](const Row& row) { return row.PercentOfStep(row.ShareNs()); }},
@@ -121,8 +137,60 @@ TypedColumns<Row> AllVariantsColumns() {
          return KnownText(variant.failure.empty() ? variant.implementation : variant.failure);
        })},
       {Detail(TimeColumn("op")), "The framework's op with warm caches.", OfVariant(MeanNs)},
+      {Detail(TimeColumn("op_cold")), "After other memory went through the caches; of what is faster with warm ones.",
+       OfVariant([](const ReplayVariant& variant) { return Nanoseconds(variant.cold_ns); })},
   });
   return columns;
+}
+
+// Of the system's oneDNN; without a variant: its own choice.
+TypedColumns<Row> CandidateColumns() {
+  const auto tried = [](const Row& row) -> const ReplayVariant& {
+    return row.variant == nullptr ? row.replayed->base : *row.variant;
+  };
+  TypedColumns<Row> columns = ProblemColumns();
+  columns.Add(TypedColumns<Row>{
+      {TextColumn("candidate"), "The implementation, as the library names it.",
+       [](const Row& row) {
+         return KnownText(row.variant == nullptr ? row.replayed->base.implementation : row.variant->name);
+       }},
+      {TextColumn("formats"), "recorded: the run's; own: the library's, without conversions to them.",
+       [tried](const Row& row) { return KnownText(tried(row).formats); }},
+      {TextColumn("outcome"), "taken: the library's choice; else relative to that.",
+       [](const Row& row) { return Cell(row.variant == nullptr ? "taken" : OutcomeName(row.variant->outcome)); }},
+      {TimeColumn("time"), "Mean of a call with warm caches.", [tried](const Row& row) { return MeanNs(tried(row)); }},
+      {Detail(TimeColumn("time_cold")), "After other memory went through the caches; of the chosen and what is faster.",
+       [tried](const Row& row) { return Nanoseconds(tried(row).cold_ns); }}});
+  columns.Add(SpeedColumns());
+  return columns;
+}
+
+// "; oneDNN 2.6.3 alone: another implementation is faster than its choice for 2 of 6 problems, at most …".
+std::string LibrarySentence(const ReplayedRun& run, const std::vector<Row>& rows) {
+  std::set<const Replayed*> problems, faster;
+  const Row* best = nullptr;
+  size_t variants = 0, open = 0;
+  for (const Row& row : rows) {
+    problems.insert(row.replayed);
+    if (row.variant == nullptr) continue;
+    ++variants;
+    open += row.variant->outcome == Outcome::kNotDecided ? 1 : 0;
+    if (row.variant->outcome != Outcome::kFaster) continue;
+    faster.insert(row.replayed);
+    if (best == nullptr || row.variant->speed.value > best->variant->speed.value) best = &row;
+  }
+  if (problems.empty()) return "";
+  std::string text = absl::StrFormat("; %s alone has something faster than its choice for %d of %d %s", run.library,
+                                     faster.size(), problems.size(), problems.size() == 1 ? "problem" : "problems");
+  if (best != nullptr) {
+    const ReplayProblem& problem = best->replayed->problem;
+    absl::StrAppendFormat(&text, ", at most %.2f times: %s%s%s for %s", best->variant->speed.value, best->variant->name,
+                          best->variant->formats == "own" ? " in its own formats" : "",
+                          best->variant->changes_numerics ? ", which changes numerics," : "",
+                          absl::StrJoin({problem.kind, problem.direction, problem.layers}, " "));
+  }
+  if (open > 0) absl::StrAppendFormat(&text, "; not decided: %d of its %d variants", open, variants);
+  return text;
 }
 
 // A variant over all problems, for which it is set together.
@@ -189,26 +257,34 @@ std::string Answer(const ReplayedRun& run, const std::vector<Row>& variants) {
 }  // namespace
 
 std::vector<Table> ReplayTables(const ReplayedRun& run) {
-  std::vector<Row> best, variants, not_replayed;
+  std::vector<Row> best, variants, of_library, not_replayed;
   for (const Replayed& replayed : run.problems) {
     const bool is_measured = !replayed.base.ns.empty() || !replayed.base.library_ns.empty();
     (is_measured ? best : not_replayed).push_back({&run, &replayed, BestOther(replayed)});
-    for (const ReplayVariant& variant : replayed.variants) {
-      if (is_measured) variants.push_back({&run, &replayed, &variant});
-    }
+    if (!is_measured) continue;
+    std::vector<Row>& rows = IsOfLibrary(replayed) ? of_library : variants;
+    if (IsOfLibrary(replayed)) rows.push_back({&run, &replayed});
+    for (const ReplayVariant& variant : replayed.variants) rows.push_back({&run, &replayed, &variant});
   }
   // What gains most first.
   absl::c_stable_sort(variants,
                       [](const Row& a, const Row& b) { return a.GainNs().value_or(0) > b.GainNs().value_or(0); });
-  const std::string answer = best.empty() ? "nothing could be replayed" : Answer(run, variants);
+  const std::string of_framework =
+      variants.empty() ? "no other way was tried through the run's framework" : Answer(run, variants);
+  const std::string answer =
+      best.empty() ? "nothing could be replayed" : of_framework + LibrarySentence(run, of_library);
   std::vector<Table> tables = {NewTable("replay", answer, AnswerColumns(), best)};
   if (!run.apart.empty())
     tables.front().notes.push_back(absl::StrCat("times of the run are of another ", run.apart,
                                                 "; they are not compared with those measured here."));
   if (!variants.empty())
     tables.push_back(NewTable("variants", "Each problem in every other way tried", AllVariantsColumns(), variants));
+  if (!of_library.empty())
+    tables.push_back(NewTable("candidates", absl::StrCat("What ", run.library, " has for the same problems"),
+                              CandidateColumns(), of_library));
   if (not_replayed.empty()) return tables;
   TypedColumns<Row> columns = ProblemColumns();
+  columns.Add(ThroughColumn());
   columns.Add({TextColumn("not_replayed"), "Why.", [](const Row& row) {
                  const auto& [problem, base, tried] = *row.replayed;
                  return absl::StrCat("not replayed, because ", base.failure.empty() ? problem.reason : base.failure);

@@ -61,6 +61,7 @@ TypedColumns<Tried> NumberColumns(const std::string& unit) {
 std::string CostOf(const Tried& tried) {
   std::vector<std::string> costs;
   if (tried.changes_numerics) costs.emplace_back("changes numerics");
+  if (tried.changes_numerics && tried.losses.empty()) costs.emplace_back("the program printed no loss to compare");
   if (!tried.losses.empty()) costs.push_back(tried.losses);
   return absl::StrJoin(costs, ": ");
 }

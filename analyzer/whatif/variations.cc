@@ -170,6 +170,8 @@ std::vector<Variation> ListedVariations(const Ground& ground, const std::vector<
   if (Has(ground, "tensorflow")) {
     AddThreads(ground, "TF_NUM_INTRAOP_THREADS", &candidates);
     AddThreads(ground, "TF_NUM_INTEROP_THREADS", &candidates);
+  } else if (Has(ground, "xla")) {
+    AddThreads(ground, "NPROC", &candidates);  // of XLA's pool
   }
   std::set<std::string> allocators;
   for (const auto& [name, path] : ground.allocators) {
@@ -207,9 +209,13 @@ absl::StatusOr<std::vector<Variation>> VariationsOfVariable(absl::string_view te
     return absl::InvalidArgumentError(absl::StrCat("--env expects NAME=VALUE[,VALUE]..., found '", text, "'"));
   }
   std::vector<Variation> variations;
+  const bool changes_numerics = absl::c_any_of(kListed, [&](const Listed& listed) {
+    return listed.changes_numerics && absl::StartsWith(listed.settings, parts.first + "=");
+  });
   for (absl::string_view value : absl::StrSplit(parts.second, ',')) {
-    variations.push_back(
-        {.name = absl::StrCat(parts.first, "=", value), .environment = {{parts.first, std::string(value)}}});
+    variations.push_back({.name = absl::StrCat(parts.first, "=", value),
+                          .environment = {{parts.first, std::string(value)}},
+                          .changes_numerics = changes_numerics});
   }
   return variations;
 }

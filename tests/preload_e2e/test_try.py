@@ -57,9 +57,9 @@ class Try(trying.Case):
         self.assertIn(b"--workdir-copy: each run would copy more than ", result.err)
         self.assert_nothing_left()
 
-    def test_what_ignores_signals_forks_and_writes(self):
+    def test_what_ignores_signals_forks_prints_and_writes(self):
         result = e2e.run(self.argv("--env", "REST_MS=2", "--budget", "12s"), cwd=self.places["work"],
-                         env=self.environment_of(STUBBORN=1, FORKS=1, WRITES="checkpoint"))
+                         env=self.environment_of(STUBBORN=1, FORKS=1, LOSSES=1, WRITES="checkpoint"))
         self.assertIn(b"writes in its working folder (checkpoint)", result.err)
         self.assertEqual(os.listdir(self.places["work"]), ["checkpoint"])
         self.assert_nothing_left()

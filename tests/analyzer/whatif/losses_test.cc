@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analyzer/whatif/try_table.h"
+#include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
 namespace losses_test {
@@ -31,6 +32,17 @@ TEST(LossesTest, DifferencesAreTold) {
   EXPECT_EQ(CompareLosses({NAN}, {NAN}).first, 0U);
   EXPECT_EQ(LossSentence(CompareLosses({1}, {NAN}), {}),
             "printed losses differ without bound in 1 line (line 1: nan, was 1)");
+}
+
+TEST(LossesTest, OfVariationsThatChangeNumericsAreMissed) {
+  TriedProgram program = {.unit = "training step"};
+  program.variations = {
+      {.name = "TF32=1", .times_ns = {1}, .changes_numerics = true},
+      {.name = "BF16=1", .times_ns = {1}, .changes_numerics = true, .losses = "printed losses differ"}};
+  const std::vector<Table> tables = TryTables(program);
+  ASSERT_EQ(tables.size(), 2U);
+  EXPECT_EQ(Text(tables[1], 0, "cost"), "changes numerics: the program printed no loss to compare");
+  EXPECT_EQ(Text(tables[1], 1, "cost"), "changes numerics: printed losses differ");
 }
 
 }  // namespace losses_test

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
@@ -45,13 +46,43 @@ const char kConvolution[] =
 
 TEST(ReplayProblems, AreMadeAsTheLibrarySaysThem) {
   const std::vector<ReplayProblem> problems = Problems({Primitive(kConvolution)});
-  ASSERT_EQ(problems.size(), 1U);
+  ASSERT_EQ(problems.size(), 2U);
   EXPECT_EQ(problems[0].reason, "");
+  EXPECT_EQ(problems[0].through, "torch");
   EXPECT_EQ(problems[0].call_ns, 1000);
-  EXPECT_EQ(problems[0].spec, nlohmann::json::parse(R"({
+  nlohmann::json spec = nlohmann::json::parse(R"({
       "op": "convolution", "direction": "backward-weights", "type": "float32", "format": "contiguous", "bias": true,
       "transposed": false, "g": 2, "mb": 8, "ic": 16, "oc": 32, "ih": 9, "oh": 5, "kh": 3, "sh": 2, "dh": 0, "ph": 1,
-      "iw": 7, "ow": 5, "kw": 3, "sw": 1, "dw": 1, "pw": 1})"));
+      "iw": 7, "ow": 5, "kw": 3, "sw": 1, "dw": 1, "pw": 1, "tensors": {
+          "src": [[8, 16, 9, 7], "f32", "aBcd16b"], "wei": [[2, 16, 8, 3, 3], "f32", "ABcd16b16a"],
+          "bia": [[32], "f32", "a"], "dst": [[8, 32, 5, 5], "f32", "aBcd16b"]}})");
+  EXPECT_EQ(problems[0].spec, spec);
+  // Once more, by the system's library.
+  EXPECT_EQ(problems[1].through, "onednn");
+  EXPECT_EQ(problems[1].reason, "");
+  spec["op"] = "primitive";
+  spec["kind"] = "convolution";
+  spec.erase("type");
+  EXPECT_EQ(problems[1].spec, spec);
+}
+
+TEST(ReplayProblems, OfAnInnerProduct) {
+  const char kInnerProduct[] =
+      "inner_product,x64:gemm:jit,forward_training,src:f32::blocked:ab::f0 wei:f32::blocked:ba::f0 "
+      "bia:f32::blocked:a::f0 dst:f32::blocked:ab::f0,,,mb32ic256oc10";
+  const std::vector<ReplayProblem> problems = Problems({Primitive(kInnerProduct)}, 100, "libtensorflow_cc.so.2");
+  ASSERT_EQ(problems.size(), 2U);
+  EXPECT_EQ(problems[0].through, "tensorflow");
+  EXPECT_EQ(problems[0].reason, "");
+  EXPECT_EQ(problems[0].spec, nlohmann::json::parse(R"({
+      "op": "product", "type": "float32", "format": "as recorded", "inner": true, "bias": true, "batch": 1, "m": 32,
+      "n": 10, "k": 256, "a": false, "b": false, "tensors": {
+          "src": [[32, 256], "f32", "ab"], "wei": [[10, 256], "f32", "ba"], "bia": [[10], "f32", "a"],
+          "dst": [[32, 10], "f32", "ab"]}})"));
+  EXPECT_EQ(problems[1].spec["kind"], "inner_product");
+  EXPECT_THAT(
+      Problems({Primitive(absl::StrReplaceAll(kInnerProduct, {{"forward_training", "backward_data"}}))})[0].reason,
+      HasSubstr("no function for it alone"));
 }
 
 TEST(ReplayProblems, OfATransposedConvolution) {
@@ -59,7 +90,7 @@ TEST(ReplayProblems, OfATransposedConvolution) {
       Problems({Primitive("deconvolution,jit,forward_training,src:f32::blocked:acdb::f0 wei:f32::blocked:acdb::f0 "
                           "dst:f32::blocked:acdb::f0,,"
                           "alg:deconvolution_direct,mb2_ic16oc8_ih4oh9kh3sh2dh0ph0_iw4ow10kw3sw2dw0pw0")});
-  ASSERT_EQ(problems.size(), 1U);
+  ASSERT_EQ(problems.size(), 2U);
   EXPECT_EQ(problems[0].spec["transposed"], true);
   EXPECT_EQ(problems[0].spec["format"], "channels_last");
   EXPECT_EQ(problems[0].spec["bias"], false);
@@ -69,9 +100,9 @@ TEST(ReplayProblems, OfATransposedConvolution) {
 TEST(ReplayProblems, OfBlasAreRowMajor) {
   const std::vector<ReplayProblem> problems = Problems({GemmDefinition(120, 64, 256, "TN")});
   ASSERT_EQ(problems.size(), 1U);
-  EXPECT_EQ(problems[0].spec,
-            nlohmann::json::parse(R"({"op": "product", "type": "float32", "format": "as recorded", "batch": 1,
-                                                        "m": 64, "n": 120, "k": 256, "a": false, "b": true})"));
+  EXPECT_EQ(problems[0].spec, nlohmann::json::parse(R"({
+      "op": "product", "type": "float32", "format": "as recorded", "inner": false, "bias": false, "batch": 1, "m": 64,
+      "n": 120, "k": 256, "a": false, "b": true, "tensors": null})"));
 }
 
 TEST(ReplayProblems, HeaviestFirstAndNotWithoutReason) {
@@ -80,12 +111,14 @@ TEST(ReplayProblems, HeaviestFirstAndNotWithoutReason) {
       Primitive("reorder,jit:blk,undef,src:f32::blocked:abcd::f0 dst:f32::blocked:aBcd16b::f0,,,8x64x32x32"),
       Primitive("lrn,jit,forward_training,data:f32::blocked:abcd::f0,,alg:lrn_across_channels,mb1ic3ih4iw4")};
   const std::vector<ReplayProblem> problems = Problems(calls);
-  ASSERT_EQ(problems.size(), 3U);
+  ASSERT_EQ(problems.size(), 4U);
   EXPECT_EQ(problems[0].reason, "there is no replay of the op lrn");
   EXPECT_THAT(problems[1].reason, HasSubstr("converts inside of the framework's op"));
   EXPECT_EQ(problems[2].kind, "gemm");
+  EXPECT_EQ(problems[3].through, "onednn");
+  EXPECT_EQ(problems[3].spec["kind"], "reorder");
   EXPECT_EQ(Problems(calls, 1).size(), 1U);
-  EXPECT_THAT(Problems(calls, 100, "libtensorflow_cc.so.2")[2].reason, HasSubstr("TensorFlow called it"));
+  EXPECT_THAT(Problems(calls, 100, "libmxnet.so")[2].reason, HasSubstr("MXNet called it"));
 }
 
 std::vector<std::string> Names(const ReplayProblem& problem, const std::vector<std::string>& has, size_t threads) {
@@ -105,6 +138,11 @@ TEST(ReplayVariants, AreWhatTheLibraryOffers) {
   EXPECT_THAT(Names(Problems({GemmDefinition(120, 64, 256, "NN")})[0], {}, 4), ElementsAre("1 thread"));
   EXPECT_THAT(Names(Problems({GemmDefinition(120, 64, 256, "TN", "scipy_sgemm_")})[0], {"avx512bf16"}, 4),
               ElementsAre("contiguous", "OPENBLAS_CORETYPE=Haswell"));
+  const ReplayProblem by_tensorflow = Problems({Primitive(kConvolution)}, 1, "libtensorflow_cc.so.2")[0];
+  EXPECT_THAT(Names(by_tensorflow, {}, 4), ElementsAre("1 thread", "ONEDNN_MAX_CPU_ISA=AVX2"));
+  EXPECT_EQ(VariantsOf(by_tensorflow, {.processors = 4}, 4, {})[0].environment,
+            (std::vector<std::pair<std::string, std::string>>{{"TF_NUM_INTRAOP_THREADS", "1"}}));
+  EXPECT_THAT(Names(Problems({Primitive(kConvolution)})[1], {"avx512bf16"}, 4), IsEmpty());
 }
 
 // Two problems that take 300 and 100 of a step of 1000 ns, and their variants' speeds; 0: not decided, 0.98: no gain.
@@ -125,6 +163,7 @@ std::vector<Table> Tables(const std::vector<std::pair<std::string, std::pair<dou
       tried.name = name;
       tried.changes_numerics = name == "bfloat16";
       tried.ns = {10};
+      tried.rounds = speed > 0 ? 3 : 0;
       tried.speed.value = speed == 0 ? 1 : speed;
       if (speed > 0) tried.outcome = speed > 1 ? Outcome::kFaster : speed < 0.98 ? Outcome::kSlower : Outcome::kNoGain;
       replayed.variants.push_back(tried);
@@ -150,12 +189,45 @@ TEST(ReplayTables, PromiseNoMoreThanTheProblemsShares) {
   EXPECT_EQ(Text(tables[2], 0, "not_replayed"), "not replayed, because it is an rnn");
 }
 
+// Of the system's oneDNN: what it has besides its choice; no promise for the program, which has another library.
+TEST(ReplayTables, NameImplementations) {
+  ReplayedRun run = {.unit = "training step", .library = "oneDNN 2.6.3", .step_ns = 1000};
+  Replayed& replayed = run.problems.emplace_back();
+  replayed.problem = {.layers = "conv1",
+                      .kind = "convolution",
+                      .direction = "forward",
+                      .through = "onednn",
+                      .calls = 1,
+                      .step_ns = 300};
+  replayed.base.ns = {10, 12};
+  replayed.base.implementation = "jit:avx512_core";
+  replayed.variants.resize(2);
+  replayed.variants[0] = {.name = "jit_wino_4x3:avx512_core", .ns = {5}, .formats = "own", .outcome = Outcome::kFaster};
+  replayed.variants[0].speed.value = 2;
+  replayed.variants[0].changes_numerics = true;
+  replayed.variants[1] = {.name = "x64:gemm:jit", .ns = {20}, .outcome = Outcome::kSlower};
+  const std::vector<Table> tables = ReplayTables(run);
+  EXPECT_EQ(
+      tables[0].title,
+      "no other way was tried through the run's framework; oneDNN 2.6.3 alone has something faster than its choice for "
+      "1 of 1 problem, at most 2.00 times: jit_wino_4x3:avx512_core in its own formats, which changes numerics, for "
+      "convolution "
+      "forward conv1");
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(At(tables[0], 0, "gain")));
+  ASSERT_EQ(tables[1].name, "candidates");
+  ASSERT_EQ(tables[1].rows.size(), 3U);
+  EXPECT_EQ(Text(tables[1], 0, "candidate"), "jit:avx512_core");
+  EXPECT_EQ(Text(tables[1], 0, "outcome"), "taken");
+  EXPECT_EQ(Text(tables[1], 2, "outcome"), "slower");
+}
+
 // What is no gain is mostly a small loss: 100 x (1 / 0.98 - 1) = 2.
 TEST(ReplayTables, SumWhatIsNoGain) {
   const std::vector<Table> tables = Tables({{"channels_last", {1.5, 0.98}}});
   EXPECT_EQ(tables[0].title,
             "channels_last would make the training step 9.8 % shorter: 1 of 2 problems takes 0.67 of their time");
   EXPECT_EQ(Text(tables[1], 1, "outcome"), "no gain or slower");
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(At(Tables({{"channels_last", {0, 0}}})[1], 0, "times_as_fast")));
   EXPECT_EQ(Text(tables[0], 0, "best_other"), "channels_last");
   EXPECT_TRUE(std::holds_alternative<std::monostate>(At(tables[0], 1, "best_other")));
 }

@@ -48,6 +48,15 @@ TEST(VariationsTest, ThreadsGoUpToTheProcessorsThereAre) {
   EXPECT_TRUE(Contains(ListedVariations(GroundWith(2, {}, own), {}, 1), "OMP_NUM_THREADS=1 MKL_NUM_THREADS=1"));
 }
 
+TEST(VariationsTest, ThreadsOfPoolsHaveTheirOwnVariables) {
+  const std::vector<Variation> of_jax = ListedVariations(GroundWith(2, {"xla"}), {}, 1);
+  EXPECT_TRUE(Contains(of_jax, "NPROC=1"));
+  EXPECT_FALSE(Contains(of_jax, "TF_NUM_INTRAOP_THREADS=1"));
+  const std::vector<Variation> of_tensorflow = ListedVariations(GroundWith(2, {"tensorflow", "xla"}), {}, 1);
+  EXPECT_TRUE(Contains(of_tensorflow, "TF_NUM_INTRAOP_THREADS=1"));
+  EXPECT_FALSE(Contains(of_tensorflow, "NPROC=1"));
+}
+
 TEST(VariationsTest, OnlyWhatTheProgramAndTheProcessorHave) {
   const std::vector<Variation> none = ListedVariations(GroundWith(2, {}), {}, 1);
   for (const Variation& variation : none) EXPECT_EQ(variation.name.find("ONEDNN"), std::string::npos);
@@ -88,6 +97,8 @@ TEST(VariationsTest, GivenOnesBecomeCommandLines) {
   const auto variables = VariationsOfVariable("A=1,it's");
   ASSERT_TRUE(variables.ok());
   EXPECT_EQ(CommandLine(variables->at(1), words), "A='it'\\''s' python 'my train.py' --size 3 --fast");
+  EXPECT_FALSE(variables->at(1).changes_numerics);
+  EXPECT_TRUE(VariationsOfVariable("ONEDNN_DEFAULT_FPMATH_MODE=bf16")->front().changes_numerics);
   const auto replaced = VariationsOfWord("--size=3,4", words);
   ASSERT_TRUE(replaced.ok());
   ASSERT_EQ(replaced->size(), 1U);  // 3 is what it is
