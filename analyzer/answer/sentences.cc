@@ -29,6 +29,10 @@ constexpr double kWorthMemory = 0.01;  // of the device of which most is held
 
 std::string Many(size_t count, absl::string_view one) { return absl::StrCat(count, " ", one, count == 1 ? "" : "s"); }
 
+const std::string& ProgramOf(const ProcessInfo& process) {
+  return process.script.empty() ? process.program : process.script;
+}
+
 // Whether more warm-up steps may follow where nothing was read: the first part ends with one.
 bool IsWarmUpCut(const TraceModel& model, const StepTrack& track) {
   const auto is_its = [&](const ReadSpan& span) { return span.process == track.process; };
@@ -333,9 +337,7 @@ std::string RanksHere(const TraceModel& model) {
 std::string WhatRan(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   std::set<std::string> programs;
-  for (const ProcessInfo& process : model.processes) {
-    programs.insert(process.script.empty() ? process.program : process.script);
-  }
+  for (const ProcessInfo& process : model.processes) programs.insert(ProgramOf(process));
   std::vector<std::string> words(programs.begin(), programs.end());
   if (words.size() > 3) words.resize(3);
   std::vector<std::string> frameworks;
@@ -360,6 +362,21 @@ bool AreRanks(const TraceModel& model, const ComparedSteps& steps) {
     if (!track.steps.empty()) ranks.insert(RankOf(model.processes[track.process]));
   }
   return ranks.size() > 1 && ranks.size() == steps.tracks.size() && !ranks.contains("");
+}
+
+std::string ProgramsSentence(const TraceModel& model, const ComparedSteps& steps) {
+  std::map<std::string, ComparedSteps> programs;
+  for (const StepTrack& track : steps.tracks) {
+    if (!track.steps.empty()) programs[ProgramOf(model.processes[track.process])].tracks.push_back(track);
+  }
+  if (programs.size() < 2) return "";
+  std::vector<std::string> means;
+  for (const auto& [name, of] : programs) {
+    means.push_back(
+        absl::StrCat(name, " ", HumanTime(static_cast<double>(of.total_ns()) / static_cast<double>(of.count()))));
+  }
+  return absl::StrCat(" These are steps of different programs (", absl::StrJoin(means, ", "),
+                      "), and what follows is the mean of them all: name one trace (*.dlh) instead of the folder.");
 }
 
 std::string BatchSentence(const ComparedSteps& steps, double step_ns, bool are_ranks, double whole_per_second) {
@@ -441,6 +458,7 @@ TimesOfSteps TimesOf(const StepFacts& facts) {
 }
 
 double SamplesPerSecond(const StepFacts& facts) {
+  if (!ProgramsSentence(facts.model(), facts.steps()).empty()) return 0;
   const double ranks = AreRanks(facts.model(), facts.steps()) ? static_cast<double>(facts.steps().tracks.size()) : 1;
   return ranks * facts.steps().samples() * 1e9 / std::max(TimesOf(facts).mean_ns, PaceOf(facts).work_ns);
 }
@@ -489,11 +507,15 @@ std::string HowLong(const StepFacts& facts) {
                       ".");
   }
   const GpuPace pace = PaceOf(facts);
-  absl::StrAppend(
-      &text, PaceSentence(facts, pace), generation.has_value() ? GenerationSentence(*generation) : MeanOfAll(steps),
-      generation.has_value() || !series.has_value() ? "" : SeriesSentence(*series),
-      BatchSentence(steps, std::max(step_ns, pace.work_ns), AreRanks(facts.model(), steps), WholeRate(facts)),
-      PauseSentence(facts));
+  const std::string programs = ProgramsSentence(facts.model(), steps);
+  const std::string passes = generation.has_value() ? GenerationSentence(*generation)
+                             : series.has_value()   ? SeriesSentence(*series)
+                                                    : "";
+  absl::StrAppend(&text, programs, PaceSentence(facts, pace), generation.has_value() ? "" : MeanOfAll(steps), passes,
+                  programs.empty() ? BatchSentence(steps, std::max(step_ns, pace.work_ns),
+                                                   AreRanks(facts.model(), steps), WholeRate(facts))
+                                   : "",
+                  PauseSentence(facts));
   text += OtherSteps(facts);
   absl::StrAppend(&text, ReadPartsSentence(facts.model()), RecordedPart(facts, cost));
   if (warm_up > 0)

@@ -16,6 +16,8 @@ struct TimesOfSteps {
 TimesOfSteps TimesOf(const StepFacts& facts);
 // Of all ranks together, as if each had samples of its own, else of one process; where the host runs ahead of the GPU at the GPU's pace. 0: not known.
 double SamplesPerSecond(const StepFacts& facts);
+// " These are steps of different programs (a.py 208 ms, b.py 1.10 s), and …"; empty: of one program.
+std::string ProgramsSentence(const TraceModel& model, const ComparedSteps& steps);
 // "A training step takes 4.55 ms, mean of 197 of 200 (without …); the middle half take …"
 std::string HowLong(const StepFacts& facts);
 // " Batch 64: 14066 samples/s.", of steps that take so long; " 2048 rows (samples, or their tokens): …" where only products

@@ -26,7 +26,8 @@ constexpr absl::string_view kBookkeeping[] = {
     "full_like", "fill_", "zero_", "randn", "rand", "randint", "randperm", "normal_", "uniform_", "random_", "tensor", "arange",
     "linspace", "item", "_local_scalar_dense", "scalar_tensor", "clone", "stack", "eye", "manual_seed", "bernoulli_", "numpy",
     "is_pinned", "pin_memory", "_pin_memory", "record_stream", "equal", "eq", "argmax", "empty_permuted", "isnan", "isfinite",
-    "allclose", "from_file", "detach", "kaiming_uniform_", "randn_like", "rand_like", "new_empty", "new_zeros", "set_data"};
+    "allclose", "from_file", "detach", "kaiming_uniform_", "randn_like", "rand_like", "new_empty", "new_zeros", "set_data",
+    "TorchDynamo Cache Lookup"};
 // clang-format on
 
 constexpr absl::string_view kProducts[] = {"mm", "addmm",  "bmm", "baddbmm", "addmv",

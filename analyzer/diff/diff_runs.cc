@@ -2,6 +2,7 @@
 
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/diff/diff_table.h"
+#include "analyzer/model/release.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/work/gap_lines.h"
@@ -116,6 +117,7 @@ absl::StatusOr<Side> MeasureSide(const Runs& runs, const StepChoice& steps, GpuT
     if (!one.ok()) return one.status();
     side.input.programs.insert(ProgramOf(*run.model));
     side.input.environment.Add(EnvironmentOf(*run.model, one->load));
+    side.input.sees_libraries &= absl::c_all_of(run.model->processes, SeesLibraries);
     side.input.uses_torch_compile |= run.model->HasRole(ScopeRole::kTorchRegion);
     work.push_back(CountWork(*run.model, run.options.analysis->steps(), one->steps));
     for (const auto& [function, times] : CountCompilations(*run.model)) {

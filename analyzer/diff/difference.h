@@ -75,6 +75,7 @@ struct DifferenceInput {
   DoneWork work;
   std::map<std::string, double> compilations;  // CountCompilations
   bool uses_torch_compile = false;
+  bool sees_libraries = true;
 };
 
 // Its script, or the program itself.

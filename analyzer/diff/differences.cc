@@ -52,8 +52,10 @@ class Finder {
     }
     AddLayers(names);
     AddTypes();
-    AddRows();
-    AddCounts(DifferenceKind::kCalls, "calls of ", base_.work.calls, new_.work.calls);
+    if (base_.sees_libraries == new_.sees_libraries) {  // else one side's operators stand for calls
+      AddRows();
+      AddCounts(DifferenceKind::kCalls, "calls of ", base_.work.calls, new_.work.calls);
+    }
     AddCounts(DifferenceKind::kOps, "", base_.work.ops, new_.work.ops);
     std::ranges::stable_sort(found_, {}, &Difference::kind);
     return std::move(found_);

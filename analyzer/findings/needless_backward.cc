@@ -90,6 +90,7 @@ double UpdatedParameters(const StepFacts& facts) {
   std::map<const LayerGroup*, std::map<double, int>> optimizers;
   for (const WorkItem& item : facts.items()) {
     if (item.doing.direction != LayerDirection::kUpdate || item.scope == nullptr || item.begun == 0) continue;
+    if (item.group->label == absl::StrCat("optimizer (", item.scope->op, ")")) continue;  // its own ranges
     if (absl::StartsWith(item.scope->op, "_foreach_") || absl::StartsWith(item.scope->op, "_fused_")) return 0;
     ++optimizers[item.group][std::round(item.begun)];
   }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
+#include "analyzer/model/release.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/table/table_ops.h"
 
@@ -106,7 +107,8 @@ std::string OwnLoopsMissing(const StepFacts& facts) {
   if (facts.model().scopes.size() == 0) return "PyTorch's operations were not recorded";
   const TraceModel& model = facts.model();
   const auto is_whole = [](const ProcessInfo& process) {
-    return absl::c_none_of(process.losses, LosesCalls) && absl::c_none_of(process.capabilities, IsBlind);
+    return SeesLibraries(process) && absl::c_none_of(process.losses, LosesCalls) &&
+           absl::c_none_of(process.capabilities, IsBlind);
   };
   const bool sees_all =
       facts.Setting("DLHOOK_CAPTURE").empty() && model.aggregates.empty() && absl::c_all_of(model.processes, is_whole);

@@ -60,9 +60,7 @@ class IdleDivision {
     Add(to_device, IdleCause::kCopies, What::kToDevice);
     Add(from_device, IdleCause::kCopies, What::kFromDevice);
     Add(others, IdleCause::kCopies, What::kOtherCopy);
-    const IntervalSet idle = gaps.Difference(communication).Difference(busy);
-    Add(idle.Intersection(rules_.profiler()), IdleCause::kProfiler, What::kNothing);
-    Add(idle.Difference(rules_.profiler()), IdleCause::kUnknown, What::kNothing);
+    Add(gaps.Difference(communication).Difference(busy), IdleCause::kUnknown, What::kNothing);
     absl::c_sort(parts_, [](const Part& a, const Part& b) { return a.span.start_ns < b.span.start_ns; });
     auto gap = gaps.intervals().begin();
     for (const Part& part : parts_) {
@@ -137,6 +135,9 @@ class IdleDivision {
     if (activity.kind == ActivityKind::kWaiting) {
       return Emit(start_ns, end_ns, IdleCause::kSynchronization, What::kCall, activity.index);
     }
+    if (is_call && rules_.IsProfiler(activity.index)) {
+      return Emit(start_ns, end_ns, IdleCause::kProfiler, What::kNothing);
+    }
     if (is_call && rules_.IsBlockingCopy(activity.index)) {
       return Emit(start_ns, end_ns, IdleCause::kCopies, What::kCall, activity.index);
     }
@@ -166,7 +167,14 @@ class IdleDivision {
     int64_t returned_ns = start_ns;
     if (call != kNone) returned_ns = std::max(start_ns, model_.calls.EndOf(call));
     const int64_t launched_ns = std::min(end_ns, returned_ns + latency_ns_);
-    TakeSlowHost(WatchOf(model_.gpu.thread[next]), {start_ns, std::min(end_ns, returned_ns)}, launched_ns, what, call);
+    const ThreadIndex thread = model_.gpu.thread[next];
+    const IntervalSet profiler = rules_.ProfilerOn(thread, {start_ns, launched_ns});
+    for (const Interval& held : profiler.intervals()) {
+      TakeSlowHost(WatchOf(thread), {start_ns, std::min(held.start_ns, returned_ns)}, held.start_ns, what, call);
+      Emit(held.start_ns, held.end_ns, IdleCause::kProfiler, What::kNothing);
+      start_ns = held.end_ns;
+    }
+    TakeSlowHost(WatchOf(thread), {start_ns, std::min(end_ns, returned_ns)}, launched_ns, what, call);
     Emit(launched_ns, end_ns, IdleCause::kUnknown, What::kAsked);
   }
 
@@ -209,7 +217,10 @@ void DivideIdleTime(const TraceModel& model, const HostRules& rules, const std::
 HostRules::HostRules(const TraceModel& model) : model_(model), activities_(model), states_(ReadThreadStates(model)) {
   for (const Op& op : model.ops) {
     const bool is_collective = op.collective() && !op.is_asynchronous;
-    roles_.push_back(BlocksAsCopy(op) ? Role::kBlockingCopy : is_collective ? Role::kHostCollective : Role::kOther);
+    roles_.push_back(op.family == kProfilerFamily ? Role::kProfiler
+                     : BlocksAsCopy(op)           ? Role::kBlockingCopy
+                     : is_collective              ? Role::kHostCollective
+                                                  : Role::kOther);
   }
   input_around_.reserve(model.scopes.size());
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {  // parents precede their children
@@ -222,13 +233,13 @@ HostRules::HostRules(const TraceModel& model) : model_(model), activities_(model
     if (thread != kNone) requested_ns_[thread].push_back(AskedNs(activity));
   }
   for (std::vector<int64_t>& of_thread : requested_ns_) absl::c_sort(of_thread);
-  if (absl::c_none_of(model.ops, [](const Op& op) { return op.family == kProfilerFamily; })) return;
-  std::vector<Interval> of_profiler;
+  if (!absl::c_linear_search(roles_, Role::kProfiler)) return;
+  std::vector<std::vector<Interval>> of_profiler(model.threads.size());
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
-    if (model.ops[model.calls.op[call]].family == kProfilerFamily)
-      of_profiler.push_back({model.calls.start_ns[call], model.calls.EndOf(call)});
+    if (IsProfiler(call))
+      of_profiler[model.calls.thread[call]].push_back({model.calls.start_ns[call], model.calls.EndOf(call)});
   }
-  profiler_ = IntervalSet(std::move(of_profiler));
+  for (std::vector<Interval>& of_thread : of_profiler) profiler_.push_back(IntervalSet(std::move(of_thread)));
 }
 
 const ThreadStates* HostRules::StatesOf(ThreadIndex thread) const {

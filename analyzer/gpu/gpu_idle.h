@@ -3,10 +3,9 @@
 // What the device itself does comes first:
 //   communication   only communication runs: a kernel that moves data or waits for other ranks
 //   copies          only copies run, or a memset (during communication: communication)
-// While nothing runs:
-//   profiler        what recorded an imported trace held up a call of the runtime
-// Otherwise the work that ends the gap is examined. A thread of the host requested it at some time. Before
+// While nothing runs, the work that ends the gap is examined. A thread of the host requested it at some time. Before
 // that time, the cause depends on what the thread did:
+//   profiler        what recorded an imported trace held it up in a call of the runtime (also after that time)
 //   input pipeline  it was in a scope of the input pipeline, at any depth
 //   communication   it was in a collective call on the host (MPI)
 //   copies          it was in a copy that returns only when it is done
@@ -51,10 +50,14 @@ class HostRules {
   const std::vector<int64_t>& AskedBy(ThreadIndex thread) const { return requested_ns_[thread]; }
   // What looks from outside saw of this thread; null: nothing.
   const ThreadStates* StatesOf(ThreadIndex thread) const;
-  const IntervalSet& profiler() const { return profiler_; }
+  bool IsProfiler(CallIndex call) const { return roles_[model_.calls.op[call]] == Role::kProfiler; }
+  // In which the profiler itself held up this thread.
+  IntervalSet ProfilerOn(ThreadIndex thread, const Interval& time) const {
+    return thread < profiler_.size() ? profiler_[thread].Intersection(IntervalSet({time})) : IntervalSet();
+  }
 
  private:
-  enum class Role : uint8_t { kOther, kBlockingCopy, kHostCollective };
+  enum class Role : uint8_t { kOther, kBlockingCopy, kHostCollective, kProfiler };
 
   const TraceModel& model_;
   const ActivityRules activities_;
@@ -62,7 +65,7 @@ class HostRules {
   std::vector<ScopeIndex> input_around_;            // by scope, including itself
   std::vector<std::vector<int64_t>> requested_ns_;  // by thread
   const std::vector<ThreadStates> states_;
-  IntervalSet profiler_;  // kProfilerFamily's time
+  std::vector<IntervalSet> profiler_;  // kProfilerFamily's time, by thread; empty: none
 };
 
 // Follows one thread forward in time.

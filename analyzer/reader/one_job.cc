@@ -117,9 +117,12 @@ absl::Status CheckRanks(const TraceModel& model) {
     if (why.empty()) continue;
     const ProcessInfo& one = is_new ? *by_rank.begin()->second : *other->second;
     const ProcessInfo& first = &one == &process ? *by_rank.rbegin()->second : one;
-    return absl::InvalidArgumentError(absl::StrCat(first.file, " and ", process.file,
-                                                   " are not known to be of one job: ", why,
-                                                   "; expected one trace of each rank"));
+    // As schedule(repeat=2) makes them.
+    const bool is_again = !is_new && one.pid == process.pid && one.start_ns != process.start_ns;
+    return absl::InvalidArgumentError(
+        absl::StrCat(first.file, " and ", process.file, " are not known to be of one job: ", why,
+                     "; expected one trace of each rank",
+                     is_again ? absl::StrCat(": of process ", process.pid, " those of one time") : ""));
   }
   return absl::OkStatus();
 }

@@ -234,8 +234,9 @@ bool IsName(absl::string_view text) {
 constexpr absl::string_view kEnd = "\033[0m";
 
 absl::string_view Begin(Style style) {
-  // Bold cyan, bold, faint, bold magenta (on white, too), yellow.
-  constexpr absl::string_view kBegins[] = {"", "\033[1;36m", "\033[1m", "\033[2m", "\033[1;35m", "\033[33m"};
+  // Cyan, magenta and orange of the 256 colours that no theme changes: as far from white as from black.
+  constexpr absl::string_view kBegins[] = {"",        "\033[1;38;5;30m",  "\033[1m",
+                                           "\033[2m", "\033[1;38;5;132m", "\033[38;5;130m"};
   return kBegins[static_cast<size_t>(style)];
 }
 

@@ -31,6 +31,7 @@ struct OffsetIndex {
 constexpr OffsetIndex kOffsetIndex[] = {
     {13, 23, 29, 30, 31, 32, 33, 35, 37, 38, 39, 43, 68, 69, 70, 0, 2},
     {14, 26, 32, 33, 34, 35, 36, 40, 42, 43, 44, 48, 78, 79, 80, 3, 16},
+    {15, 26, 40, 41, 42, 43, 44, 48, 50, 51, 52, 56, 90, 91, 92, 3, 2},
 };
 
 bool LayoutFromTable(const OffsetIndex& index, uint32_t version, const uint64_t* table, PythonLayout* layout,

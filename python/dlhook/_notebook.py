@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
+import threading
 from typing import Any
+
+
+def _show(pipe: int) -> None:
+    """Prints lines, and the states of a progress bar, as they come."""
+    with open(pipe, encoding="utf-8", errors="replace", newline="") as lines:
+        for line in lines:
+            print(line, end="")
 
 
 def run_cell(line: str, cell: str) -> Any:
@@ -15,7 +24,7 @@ def run_cell(line: str, cell: str) -> Any:
     from dlhook._command import ProgramFailed
     from dlhook._run import profile
 
-    words = line.split()
+    words = shlex.split(line)
     flags = [word for word in words if word.startswith("-")]
     if flags and flags[0] not in ("-h", "--help"):
         raise ValueError(f"%%dlhook has no flag {flags[0]}; %%dlhook --help")
@@ -29,16 +38,17 @@ def run_cell(line: str, cell: str) -> Any:
         script = os.path.join(folder, "cell.py")
         with open(script, "w", encoding="utf-8") as file:
             file.write(cell)
-        output = os.path.join(folder, "output.txt")
+        reading, writing = os.pipe()
+        reader = threading.Thread(target=_show, args=(reading,), daemon=True)
+        reader.start()
         try:
-            with open(output, "wb") as file:
-                return profile([sys.executable, script], folders[0] if folders else None, variables=variables, stdout=file,
-                               stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            return profile([sys.executable, script], folders[0] if folders else None, variables=variables, stdout=writing,
+                           stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         except ProgramFailed as error:
             raise ProgramFailed(f"the cell ended with {error.exit_code}", error.exit_code, error.run) from None
         finally:
-            with open(output, encoding="utf-8", errors="replace") as file:
-                print(file.read(), end="")
+            os.close(writing)
+            reader.join(5)  # a process that the cell left behind may keep the pipe open for ever
 
 
 def load(shell: Any) -> None:

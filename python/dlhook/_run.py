@@ -172,7 +172,10 @@ class Run:
 
     def _repr_html_(self) -> str:
         """For notebooks, which keep it: the screen, a few KB; the page is `html`."""
-        return _screen(f"{self.answer}\nThe page with pictures: run.html('report.html')")
+        try:
+            return _screen(f"{self.answer}\nThe page with pictures: run.html('report.html')")
+        except _command.Error as error:
+            return _screen(str(error))
 
 
 class Diff:

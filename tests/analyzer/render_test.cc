@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -176,17 +177,45 @@ TEST(Render, NamesThatWouldLookAlikeKeepTheirEnds) {
       << "where the ends are alike, too";
 }
 
+// Relative luminance (WCAG) of one of the 216 colours of the cube that begins at 16.
+double Luminance(int color) {
+  constexpr double kLevels[] = {0, 95, 135, 175, 215, 255};
+  const auto linear = [&](int level) { return std::pow((kLevels[level] / 255 + 0.055) / 1.055, 2.4); };
+  color -= 16;
+  return 0.2126 * linear(color / 36) + 0.7152 * linear(color / 6 % 6) + 0.0722 * linear(color % 6);
+}
+
+TEST(Render, ColoursAreReadableOnWhiteAndOnBlack) {
+  const TraceModel run = SmallRun();
+  const std::string text = RenderText({.run = &run, .tables = {ConvolutionTable()}, .width = 100, .color = true});
+  const std::regex codes("\033\\[([0-9;]*)m");
+  std::set<std::string> seen;
+  for (std::sregex_iterator code(text.begin(), text.end(), codes), end; code != end; ++code) seen.insert((*code)[1]);
+  int colors = 0;
+  for (const std::string& code : seen) {
+    if (code.size() == 1) continue;  // bold, faint, the end
+    const size_t place = code.find("38;5;");
+    ASSERT_NE(place, std::string::npos) << code << ": what a theme makes of it is not known";
+    const double luminance = Luminance(std::stoi(code.substr(place + 5)));
+    EXPECT_GT(1.05 / (luminance + 0.05), 4) << code << " on white";
+    EXPECT_GT((luminance + 0.05) / 0.05, 4) << code << " on black";
+    ++colors;
+  }
+  EXPECT_EQ(colors, 3);
+}
+
 TEST(Render, ColourSurroundsWordsAndLeavesTheRest) {
   const TraceModel run = SmallRun();
   const auto render = [&](bool color) {
     return RenderText({.run = &run, .tables = {ConvolutionTable()}, .width = 100, .color = color});
   };
   const std::string text = render(true);
-  EXPECT_TRUE(absl::StrContains(text, "\033[1;36mops\033[0m\n"));
+  EXPECT_TRUE(absl::StrContains(text, "\033[1;38;5;30mops\033[0m\n"));
   EXPECT_TRUE(absl::StrContains(text, "\033[1mproblem\033[0m             "));
-  EXPECT_TRUE(absl::StrContains(text, "   \033[1;35m10.0%\033[0m  1.50 \033[2mus\033[0m")) << "a tenth of the time";
+  EXPECT_TRUE(absl::StrContains(text, "   \033[1;38;5;132m10.0%\033[0m  1.50 \033[2mus\033[0m"))
+      << "a tenth of the time";
   EXPECT_TRUE(absl::StrContains(text, "    9.9%  ")) << "less than that";
-  EXPECT_TRUE(absl::StrContains(text, "\033[33mlost\033[0m: 3 calls"));
+  EXPECT_TRUE(absl::StrContains(text, "\033[38;5;130mlost\033[0m: 3 calls"));
   EXPECT_EQ(std::regex_replace(text, std::regex("\033\\[[0-9;]*m"), ""), render(false));
 }
 

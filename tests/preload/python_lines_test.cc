@@ -105,7 +105,7 @@ TEST(PythonLayoutTest, Releases) {
   EXPECT_EQ(Layout("3.11.2 (main)").layout.holder_frame, 8);
   EXPECT_EQ(Layout("3.12.1 (main)").layout.holder_frame, 0);
   for (const char* version :
-       {"2.7.18 (default)", "3.8.18 (default)", "3.15.0 (main)", "4.0.0 (main)", "", "3", "3.11", "nonsense"}) {
+       {"2.7.18 (default)", "3.8.18 (default)", "3.16.0 (main)", "4.0.0 (main)", "", "3", "3.11", "nonsense"}) {
     EXPECT_FALSE(Layout(version).supported) << version;
     EXPECT_NE(Layout(version).reason.find("not supported"), std::string::npos) << version;
   }
@@ -114,16 +114,48 @@ TEST(PythonLayoutTest, Releases) {
   }
 }
 
-// As in 3.13.0's own _PyRuntime.
-std::vector<uint64_t> Table313() {
-  std::vector<uint64_t> table(96, 0);
+std::vector<uint64_t> TableOf(uint64_t version, const std::vector<std::pair<size_t, uint64_t>>& values) {
+  std::vector<uint64_t> table(110, 0);
   memcpy(table.data(), "xdebugpy", 8);
-  table[1] = 0x030d00f0;
-  const std::pair<size_t, uint64_t> values[] = {{23, 72},  {29, 8},   {30, 0},   {31, 56},  {32, 72},
-                                                {33, 70},  {35, 112}, {37, 128}, {38, 136}, {39, 68},
-                                                {43, 200}, {68, 32},  {69, 16},  {70, 40}};
+  table[1] = version;
   for (const auto& [index, value] : values) table[index] = value;
   return table;
+}
+
+// As in 3.13.0's own _PyRuntime.
+std::vector<uint64_t> Table313() {
+  return TableOf(0x030d00f0, {{23, 72},
+                              {29, 8},
+                              {30, 0},
+                              {31, 56},
+                              {32, 72},
+                              {33, 70},
+                              {35, 112},
+                              {37, 128},
+                              {38, 136},
+                              {39, 68},
+                              {43, 200},
+                              {68, 32},
+                              {69, 16},
+                              {70, 40}});
+}
+
+// As in 3.15.2's.
+std::vector<uint64_t> Table315() {
+  return TableOf(0x030f02f0, {{26, 72},
+                              {40, 8},
+                              {41, 0},
+                              {42, 56},
+                              {43, 80},
+                              {44, 74},
+                              {48, 112},
+                              {50, 128},
+                              {51, 136},
+                              {52, 68},
+                              {56, 208},
+                              {90, 32},
+                              {91, 16},
+                              {92, 40}});
 }
 
 TEST(PythonLayoutTest, TableOfOffsets) {
@@ -135,6 +167,12 @@ TEST(PythonLayoutTest, TableOfOffsets) {
   EXPECT_EQ(answer.layout.code_start, 200);
   EXPECT_EQ(answer.layout.compact_bytes, 56);
   EXPECT_EQ(answer.layout.tag_bits, 0);
+  const Answer newest = Layout("3.15.2 (main)", Table315().data());
+  ASSERT_TRUE(newest.supported) << newest.reason;
+  EXPECT_EQ(newest.layout.frame_previous, 8);
+  EXPECT_EQ(newest.layout.frame_owner, 74);
+  EXPECT_EQ(newest.layout.code_start, 208);
+  EXPECT_EQ(newest.layout.tag_bits, 3);
 }
 
 TEST(PythonLayoutTest, WhereStringsSayTheirKind) {

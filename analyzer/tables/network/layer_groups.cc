@@ -28,6 +28,24 @@ std::string CutAfter(const std::string& name, const std::string& model, int dept
   return name.substr(0, at - 1);
 }
 
+// Modules without gradients and products (metrics, a loader's transforms) are no models where others have them.
+std::set<std::string> NoModels(const TraceModel& model, const Attribution& attribution) {
+  std::set<std::string> others, models;
+  for (const Layer& layer : attribution.layers) {
+    (layer.evidence == Evidence::kFramework ? models : others).insert(layer.model);
+  }
+  std::erase_if(others, [&](const std::string& name) { return name.empty() || models.contains(name); });
+  if (others.empty()) return {};
+  bool has_products = false;
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    const LayerIndex layer = attribution.of_call[call].layer;
+    if (layer == kNone || model.ops[model.calls.op[call]].flops.value_or(0) == 0) continue;
+    has_products = true;
+    others.erase(attribution.layers[layer].model);
+  }
+  return has_products ? others : std::set<std::string>();
+}
+
 }  // namespace
 
 LayerGroups::LayerGroups(const TraceModel& model, const Attribution& attribution, LayersBy by, int depth)
@@ -62,6 +80,7 @@ LayerGroups::LayerGroups(const TraceModel& model, const Attribution& attribution
 }
 
 GroupIndex LayerGroups::Group(const std::string& model, const std::string& label) {
+  if (no_models_.contains(model)) return Group("", model);
   const auto [at, is_new] = known_.try_emplace({model, label}, static_cast<GroupIndex>(groups_.size()));
   if (is_new) groups_.push_back({model, label, {}});
   return at->second;
@@ -75,6 +94,7 @@ std::string LayerGroups::LabelOf(const Layer& layer) const {
 }
 
 void LayerGroups::GroupLayers() {
+  if (by_ == LayersBy::kLayer || by_ == LayersBy::kModule) no_models_ = NoModels(model_, attribution_);
   const bool across_models = by_ == LayersBy::kType || by_ == LayersBy::kLine;
   for (LayerIndex i = 0; i < attribution_.layers.size(); ++i) {
     const Layer& layer = attribution_.layers[i];

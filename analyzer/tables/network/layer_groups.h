@@ -68,6 +68,7 @@ class LayerGroups {
   const LayersBy by_;
   const int depth_;
   const std::vector<bool> is_collective_;  // by name
+  std::set<std::string> no_models_;        // each is one group
   std::vector<LayerGroup> groups_;
   std::map<std::pair<std::string, std::string>, GroupIndex> known_;
   std::vector<GroupIndex> of_layer_, of_op_, of_name_, of_call_;

@@ -186,7 +186,7 @@ struct Advice {
 
 // If it was refused, lost or is absent.
 constexpr Advice kMissing[] = {
-    {"python-frames", "Lines of the program and names of modules are missing; CPython 3.9 to 3.14 is known."},
+    {"python-frames", "Lines of the program and names of modules are missing; CPython 3.9 to 3.15 is known."},
     {"module-names", "Layers are then named by class and line."},
     {"native-stacks", "Call sites are then known only by Python lines and framework ops."},
     {"compiled-code", "Compiled code then lacks names, modules or reasons, at least in part."},

@@ -114,6 +114,24 @@ int64_t BatchOf(const std::vector<std::pair<int64_t, int>>& requests) {
   return MainSteps({track}).batch;
 }
 
+TEST(AnswerTest, StepsOfDifferentProgramsHaveTheirOwnMeans) {
+  ModelBuilder builder;
+  builder.AddProcess();
+  TraceModel model = builder.Build();
+  model.processes[0].script = model.processes[1].script = "a.py";
+  ComparedSteps steps = StepsOf({8, 8});
+  steps.tracks.push_back(steps.tracks.front());
+  steps.tracks.back().process = 1;
+  for (Step& step : steps.tracks.front().steps) step.end_ns = 2000;
+  for (Step& step : steps.tracks.back().steps) step.end_ns = 7000;
+  EXPECT_EQ(ProgramsSentence(model, steps), "");
+  model.processes[1].script = "b.py";
+  EXPECT_EQ(
+      ProgramsSentence(model, steps),
+      " These are steps of different programs (a.py 2.00 us, b.py 7.00 us), and what follows is the mean of them all: "
+      "name one trace (*.dlh) instead of the folder.");
+}
+
 TEST(AnswerTest, AMixOfBatchesIsNoBatch) {
   EXPECT_EQ(BatchOf({{1, 25}, {2, 12}, {4, 7}, {8, 4}}), 0);
   EXPECT_EQ(BatchOf({{8, 39}, {4, 1}}), 8);

@@ -53,6 +53,18 @@ TEST(DiffRunsTest, TwoNetworksAreSaidToBe) {
   EXPECT_THAT(Sentence(Diff(base, other)), StartsWith("different networks (BASE ResNet, NEW GPT): "));
 }
 
+TEST(DiffRunsTest, OperatorsOfAnImportedTraceAreNotComparedAsCalls) {
+  RunSpec spec = Spec(3, 1);
+  TrainingRun imported(spec);
+  spec.layers[1].implementation = "gemm:jit";
+  spec.layers[2].reorders = 4;
+  const TrainingRun own(spec);
+  EXPECT_THAT(Sentence(Diff(imported, own)), HasSubstr("NEW differs: reorder"));
+  imported.model().processes[0].capabilities.push_back(
+      {.name = "library-calls", .state = CapabilityState::kAbsent, .object = "", .reason = ""});
+  EXPECT_THAT(Sentence(Diff(imported, own)), Not(HasSubstr("NEW differs")));
+}
+
 TEST(DiffRunsTest, AProgramThatFailedIsSaidTo) {
   const TrainingRun base(Spec(3, 1)), other(Spec(3, 1));
   AnalyzedRun failed = other.analyzed();

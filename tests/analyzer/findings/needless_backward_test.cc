@@ -67,8 +67,12 @@ std::vector<Finding> Unread(int gradients, const std::vector<std::pair<std::stri
             {0, LayerDirection::kBackward});
     }
     for (LayerIndex layer = 1; layer <= optimizers.size(); ++layer) {
+      const std::string& name = optimizers[layer - 1].first;
+      scope(("Optimizer.zero_grad#" + name + ".zero_grad").c_str(), ScopeKind::kUserRange, 100,
+            {layer, LayerDirection::kUpdate});
+      scope(("Optimizer.step#" + name + ".step").c_str(), ScopeKind::kUserRange, 100, {layer, LayerDirection::kUpdate});
       for (int i = 0; i < optimizers[layer - 1].second; ++i) {
-        scope("aten::mul_", ScopeKind::kFrameworkOp, 2000, {layer, LayerDirection::kUpdate});
+        if (name != "SGD") scope("aten::mul_", ScopeKind::kFrameworkOp, 2000, {layer, LayerDirection::kUpdate});
         scope("aten::addcdiv_", ScopeKind::kFrameworkOp, 2000, {layer, LayerDirection::kUpdate});
       }
     }
@@ -93,6 +97,7 @@ TEST(NeedlessBackward, ComputesGradientsThatNoOptimizerReads) {
   EXPECT_NEAR(found[0].gain_ns, 300'000, 1000);
   EXPECT_THAT(found[0].sentence, HasSubstr("20 gradients of parameters are computed for every 10"));
   EXPECT_THAT(Unread(12, {{"Adam", 10}}), IsEmpty());
+  EXPECT_THAT(Unread(12, {{"SGD", 12}}), IsEmpty());  // whose one operation is fewer than its ranges
 }
 
 TEST(NeedlessBackward, CountsWhatAllOptimizersUpdate) {

@@ -67,11 +67,15 @@ TEST(OwnLoops, AreLeftAloneWhereTheyAreShortOrSparse) {
 }
 
 TEST(OwnLoops, AreNotJudgedWhereCallsWereLeftOut) {
-  CpuProgram program = Program("aten::mm", 400'000);
-  program.process().settings = {{"DLHOOK_CAPTURE", "-blas"}};
-  const auto found = program.Find("own-loops");
-  EXPECT_THAT(found.rows, IsEmpty());
-  EXPECT_THAT(found.table.notes, Contains(HasSubstr("own-loops (not every call of a library was recorded)")));
+  CpuProgram filtered = Program("aten::mm", 400'000), imported = Program("aten::mm", 400'000);
+  filtered.process().settings = {{"DLHOOK_CAPTURE", "-blas"}};
+  imported.process().capabilities.push_back(
+      {.name = "library-calls", .state = CapabilityState::kAbsent, .object = "", .reason = ""});
+  for (CpuProgram* program : {&filtered, &imported}) {
+    const auto found = program->Find("own-loops");
+    EXPECT_THAT(found.rows, IsEmpty());
+    EXPECT_THAT(found.table.notes, Contains(HasSubstr("own-loops (not every call of a library was recorded)")));
+  }
 }
 
 }  // namespace own_loops_test

@@ -99,6 +99,25 @@ TEST(GpuIdleTest, AHostWithoutAProcessorIsNotSlow) {
   EXPECT_EQ(times.at(IdleCause::kNoProcessor) + times.at(kLaunch), 11 + 110);
 }
 
+TEST(GpuIdleTest, AProfilerThatHoldsUpTheAskingThreadIsTheCause) {
+  constexpr char kProfiler[] = "function: 'Buffer Flush' family: 'profiler'";
+  GpuProgram program;
+  program.Work(Kernel(100, 110, 200));
+  program.HostCall(kProfiler, 150, 250);
+  program.Work({.start_ns = 360, .end_ns = 400, .requested_ns = 300, .call_ns = 50, .thread = 0});
+  program.HostCall(kProfiler, 310, 330);
+  const Times times = {{kUnknown, 99 + 49}, {kLaunch, 11 + 41}, {IdleCause::kProfiler, 50 + 20}};
+  EXPECT_EQ(TimesOf(program, 400), times);
+  // What held up another thread did not keep this one from asking.
+  GpuProgram other;
+  const ThreadIndex thread = other.builder().AddThread();
+  other.Work(Kernel(100, 110, 200));
+  other.Scope("aten::conv2d", 150, 300);
+  other.HostCall(kProfiler, 210, 250, thread);
+  other.Work(Kernel(300, 310, 400));
+  EXPECT_EQ(TimesOf(other, 400), (Times{{kUnknown, 99}, {kLaunch, 11 + 110}}));
+}
+
 TEST(GpuIdleTest, AHostThatWaitsOrHasWaitedAsksLate) {
   GpuProgram program;
   program.Work(Kernel(1, 0, 500));

@@ -20,6 +20,7 @@ namespace dlhook::analyzer {
 namespace {
 
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 
 // One event; `args` without braces.
@@ -375,7 +376,11 @@ TEST_F(Kineto, TracesOfOneRankAreNotOneJob) {
   folder_.Write("b.json", Json(Product(), absl::StrReplaceAll(rank, {{"\"rank\": 0", "\"rank\": 1"}})));
   EXPECT_TRUE(LoadRun(folder_.path()).ok());
   folder_.Write("c.json", Json(Product(), rank));
-  EXPECT_THAT(std::string(LoadRun(folder_.path()).status().message()), HasSubstr("both have rank 0"));
+  EXPECT_THAT(std::string(LoadRun(folder_.path()).status().message()),
+              EndsWith("both have rank 0; expected one trace of each rank"));
+  folder_.Write("c.json", absl::StrReplaceAll(Json(Product(), rank), {{"\"ts\": ", "\"ts\": 9"}}));  // later
+  EXPECT_THAT(std::string(LoadRun(folder_.path()).status().message()),
+              EndsWith("each rank: of process 7 those of one time"));
 }
 
 }  // namespace

@@ -116,6 +116,14 @@ TEST(LayersTableTest, ValidationHasRowsOfItsOwnWhenAsked) {
             "no steady inference step in this run; it has steps of: training (8), validation (6)");
 }
 
+TEST(LayersTableTest, AModuleWithoutGradientsAndProductsIsNoModel) {
+  const TraceModel model = LinearTraining({.steps = 8, .has_metric = true});
+  const Table table = LayersTableBy(model, LayersBy::kLayer);
+  const std::vector<std::string> labels = Labels(table);
+  EXPECT_EQ(absl::c_count(labels, "Accuracy"), 1) << absl::StrJoin(labels, ", ");
+  for (const std::string& name : Labels(table, "model")) EXPECT_EQ(name, "-");
+}
+
 TEST(LayersTableTest, ModulesFoldByDepth) {
   const TraceModel model = Training(8);
   EXPECT_EQ(Labels(LayersTableBy(model, LayersBy::kLayer, 1), "module")[0], "block");

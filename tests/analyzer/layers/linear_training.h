@@ -16,6 +16,7 @@ struct LinearTrainingOptions {
   std::vector<std::string> layers = {"block.fc1", "block.fc2"};
   std::pair<int, int64_t> wait = {-1, 0};  // in which step nothing happens for how many ns, after the optimizer …
   int wait_every = 0;                      // … and in each step that is so many before or after it
+  bool has_metric = false;                 // torchmetrics': a module of two operations after each step
 };
 
 // Steps of a network of linear layers, with an optimizer and some Python in between.
@@ -34,6 +35,12 @@ inline TraceModel LinearTraining(const LinearTrainingOptions& options) {
   }
   const StackIndex update =
       builder.AddStack({{"/v/site-packages/torch/optim/sgd.py", "SGD.step", 3}, {"/home/u/train.py", "<module>", 9}});
+  StackIndex in_metric = kNone;
+  if (options.has_metric) {
+    in_metric = builder.AddStack({{"/v/site-packages/torchmetrics/metric.py", "Metric.forward", 3},
+                                  {kTorch, "Module._wrapped_call_impl", 1775, builder.AddModule("m.Accuracy", {""})},
+                                  {"/home/u/train.py", "<module>", 12}});
+  }
   for (int step = 0; step < options.steps; ++step) {
     const int64_t first = recorder.next_node();
     for (StackIndex stack : stacks) recorder.Linear(stack);
@@ -44,6 +51,8 @@ inline TraceModel LinearTraining(const LinearTrainingOptions& options) {
     recorder.Begin("Optimizer.step#SGD.step", ScopeKind::kUserRange);
     recorder.Op("aten::add_", update, false);
     recorder.End();
+    if (options.has_metric) recorder.Op("aten::sum", in_metric, false);
+    if (options.has_metric) recorder.Op("aten::div", in_metric, false);
     const bool is_again = options.wait_every > 0 && (step - options.wait.first) % options.wait_every == 0;
     if (step == options.wait.first || is_again) recorder.Wait(options.wait.second);
   }

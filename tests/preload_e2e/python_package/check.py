@@ -113,6 +113,13 @@ def check_notebook():
         magics["cell", "dlhook"]("", "raise SystemExit('why')")
         raise AssertionError("a cell that fails is an error")
     assert said.getvalue().startswith("why\n")
+    with contextlib.redirect_stdout(io.StringIO()):
+        silent = magics["cell", "dlhook"]("'a folder'", "pass")
+    assert silent.path == "a folder" and "no call that dlhook sees" in silent._repr_html_()  # shown, not raised
+    # What a cell prints is seen while it runs: it waits until it was.
+    seen = types.SimpleNamespace(write=lambda text: open("seen", "w").close() if "first" in text else None, flush=lambda: None)
+    with contextlib.redirect_stdout(seen):
+        magics["cell", "dlhook"]("", "import os, time\nprint('first', flush=True)\nwhile not os.path.exists('seen'): time.sleep(0.01)")
 
 
 def main():
