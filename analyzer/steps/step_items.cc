@@ -194,6 +194,11 @@ class ItemMaker {
   }
 
   void AddToRun(const Moment& moment, StepItem& item) {
+    if (moment.link >= 0) NoteLink(moment, item);
+    if (moment.link >= 0 && !item.is_linked) item.is_linked = trained_links_.Has(moment.link);
+    const bool is_own = NetworkOf(moment) == NetworkOf(moments_[item.first]);
+    if (!is_own && moment.run < 0 && moment.function < 0 && !IsLoss(moment)) return;  // IsShared
+    if (is_own) own_rank_ = moment.rank;
     if (moment.layer != kNone && (!last_forward_ || last_forward_->layer != moment.layer || item.layers.empty())) {
       const auto at = absl::c_lower_bound(item.layers, moment.layer);
       if (at == item.layers.end() || *at != moment.layer) {
@@ -201,8 +206,6 @@ class ItemMaker {
         if (moment.start_ns >= input_end_ns_) item.lacks_input = false;
       }
     }
-    if (moment.link >= 0) NoteLink(moment, item);
-    if (moment.link >= 0 && !item.is_linked) item.is_linked = trained_links_.Has(moment.link);
     if (moment.rank == last_rank_[NetworkOf(moment)]) last_layer_in_ = static_cast<size_t>(&item - items_.data());
     last_forward_ = moment;
   }
@@ -248,7 +251,7 @@ class ItemMaker {
   bool BeginsRun(const StepItem& run, const Moment& moment) const {
     const Moment first = moments_[run.first];
     if (moment.run >= 0) return moment.run != first.run;
-    if (!IsLoss(moment) && NetworkOf(moment) != NetworkOf(first)) return true;
+    if (!IsLoss(moment) && NetworkOf(moment) != NetworkOf(first)) return !IsShared(moment, first);
     if (!last_forward_) return false;
     if (moment.rank != first.rank) {
       // Others never begin as the first pass does, which made what they keep (a cache): behind the last layer one of those begins.
@@ -262,6 +265,19 @@ class ItemMaker {
     // A cell in a loop repeats before the pass is complete; behind the last layer a pass may go on (x[:, -1]).
     if (IsLoss(*last_forward_) || last_layer_in_ == static_cast<size_t>(&run - items_.data())) return true;
     return last_forward_->rank == final_rank_[NetworkOf(*last_forward_)];
+  }
+
+  // Whether it is a module that the run's network has, too (one activation for all networks), which is named after the first
+  // that had it: the run goes on behind it.
+  bool IsShared(const Moment& moment, const Moment& first) const {
+    constexpr size_t kMost = 3;  // of them in a row
+    for (size_t i = at_ + 1; i < moments_.size() && i <= at_ + kMost; ++i) {
+      const Moment next = moments_[i];
+      if (next.kind != MomentKind::kForward) return false;
+      if (NetworkOf(next) == NetworkOf(first)) return next.rank > own_rank_;
+      if (NetworkOf(next) != NetworkOf(moment)) return false;
+    }
+    return false;
   }
 
   // Whether other layers follow before the operation with which the run began: the first pass may have begun with what later ones
@@ -298,6 +314,7 @@ class ItemMaker {
   };
   std::vector<FirstPass> first_passes_;  // by network
   std::optional<Moment> last_forward_;
+  uint32_t own_rank_ = 0;            // of the last run's network
   size_t at_ = 0;                    // the moment that is taken
   size_t last_layer_in_ = SIZE_MAX;  // the last item that has its network's layer of the last rank
   struct {

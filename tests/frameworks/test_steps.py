@@ -16,7 +16,7 @@ from frameworks import e2e, program
 LOOPS = ["evaluation_each_round", "evaluation_first_each_round", "evaluation_of_the_same_batch", "evaluation_after_accumulation",
          "evaluation_before_training", "evaluation_now_and_then", "teacher", "inference_after_one_call", "quantized", "sweep",
          "sweep_of_one_class", "training_in_threads", "serving_in_threads", "lbfgs", "busy_closure", "validates_nothing",
-         "fit_curve", "fit_with_an_optimizer_for_each", "averaged_weights",
+         "fit_curve", "fit_with_an_optimizer_for_each", "shared_module", "averaged_weights",
          "two_heads",
          "one_sample", "convolutions_of_one_sample", "distributed", "named_ranges"]
 
@@ -88,6 +88,9 @@ class Steps(frameworks.Case):
         steps = run.table("steps")
         self.assertEqual([[step["kind"], step["batch"], None] for step in steps], [["inference", 1, None]] + told)
         self.assertEqual({step["model"] for step in steps[1:]}, {"Wide"})
+
+    def test_a_module_of_two_networks(self):
+        self.check("shared_module")
 
     def test_quantized_inference(self):
         """Its products are made by a library without hooks."""

@@ -150,6 +150,25 @@ def inference_after_one_call():
             note("inference", 4)
 
 
+def shared_module():
+    """One activation object in two networks."""
+    activation = nn.ReLU()
+
+    class Sharing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = nn.Sequential(nn.Linear(20, 32), activation, nn.Linear(32, 32), activation, nn.Linear(32, 2))
+
+        def forward(self, x):
+            return self.parts(x)
+
+    with torch.no_grad():
+        for net, requests in ((Sharing(), 1), (Sharing(), 40)):
+            for _ in range(requests):
+                net(torch.randn(4, 20))
+                note("inference", 4)
+
+
 def quantized():
     warnings.simplefilter("ignore")
     net = Net().eval()
