@@ -159,7 +159,7 @@ SELECT * FROM kept WHERE win >= 0 OR most_win < 0
 -- What may explain that a rank is late, in a mean step; the least place that does is its reason. Operations of c10d wait for other ranks.
 SELECT attempt, rank, CAST(first_step / 50 AS BIGINT) AS win, CASE WHEN on_gpu = 1 THEN 'GPU work' ELSE 'compute' END AS what, kind,
        sum(sum_ns) / max(steps * 1e0) AS ns, max(3 - on_gpu) AS place FROM raw_work
-JOIN members USING (export, process_id) WHERE op IS NULL OR op NOT LIKE 'c10d::%' GROUP BY attempt, rank, first_step, on_gpu, kind
+JOIN members USING (export, process_id) WHERE op IS NULL OR op NOT LIKE '%c10d%::%' GROUP BY attempt, rank, first_step, on_gpu, kind
 UNION ALL
 SELECT attempt, rank, win, 'waiting for a processor' AS what, '' AS kind, avg(no_processor_ns * 1e0) AS ns, 1 AS place
 FROM steps GROUP BY attempt, rank, win HAVING count(no_processor_ns) * 2 > count(*)
@@ -201,7 +201,7 @@ SELECT * FROM sized WHERE windows > 2 OR (windows = last_win + 1 AND ns > 1.1 * 
 WITH parts AS (SELECT attempt, rank, CAST(first_step / 50 AS BIGINT) AS win, kind, CASE
                WHEN on_gpu = 1 THEN 'GPU work' ELSE 'compute' END AS what, concat_ws(' ', layer, direction, op) AS most_in,
                sum(sum_ns) / max(steps * 1e0) AS part_ns FROM raw_work JOIN members USING (export, process_id)
-               WHERE (op IS NULL OR op NOT LIKE 'c10d::%') AND first_step / 50 IN (SELECT win FROM paces) GROUP BY attempt, rank,
+               WHERE (op IS NULL OR op NOT LIKE '%c10d%::%') AND first_step / 50 IN (SELECT win FROM paces) GROUP BY attempt, rank,
                first_step, kind, on_gpu, layer, direction, op),
 usual AS (SELECT attempt, win, kind, what, most_in, median(part_ns) AS usual_part_ns FROM parts GROUP BY ALL),
 more AS (SELECT attempt, rank, kind, what, island, most_in, avg(part_ns - usual_part_ns) AS more_ns
@@ -285,7 +285,10 @@ ORDER BY what, kind, layer, direction, op, rank
 
 -- table counts
 -- What the results rest on, and what can't be known.
-SELECT (SELECT count(DISTINCT rank) FROM members) AS ranks, (SELECT count(DISTINCT machine) FROM members) AS machines,
+SELECT (SELECT count(DISTINCT rank) FROM members) AS ranks,
+       (SELECT count(DISTINCT rank) FROM members)
+       - (SELECT count(DISTINCT rank) FROM members JOIN raw_collectives USING (export, process_id)) AS silent,
+       (SELECT count(DISTINCT machine) FROM members) AS machines,
        (SELECT count(*) FROM offsets) AS offsets, (SELECT count(*) FROM waits) AS waits, count(*) AS meetings,
        coalesce(sum(1 - counts), 0) AS crossed, count(*) - count(bytes) AS no_bytes, count(*) - count(end_ns) AS no_end,
        (SELECT coalesce(sum(operations), 0) FROM links) AS unmatched, (SELECT count(*) FROM measures WHERE place IN (2, 3)) AS measures,

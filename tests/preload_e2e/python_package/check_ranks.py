@@ -289,9 +289,13 @@ class Mixed(Case):
         shutil.rmtree(os.path.join(self.folder, "rank3"))
         code, lines = self.printed()
         self.assertEqual((code, lines[:2]), (0, ["Nothing was found in what could be compared.",
-                                                 "Not known: whether ranks 3 are waited for, because they have no export."]))
-        os.remove(os.path.join(self.folder, "rank4", "raw_processes.parquet"))
-        self.assertEqual(self.printed()[0], 2)
+                                                 "Not known: who of the missing ranks (3) is waited for, because they have no export."]))
+        shutil.rmtree(os.path.join(self.folder, "rank4", "raw_collectives"))
+        self.assertIn("Not known: whether the others wait for 1 of the 7 ranks, because exports hold none of their operations.",
+                      self.printed()[1])
+        for name in ("raw_steps", "raw_processes"):  # an upload that is incomplete
+            os.remove(os.path.join(self.folder, "rank4", f"{name}.parquet"))
+            self.assertEqual(self.printed()[0], 2)
         for rank in (1, 2, 4, 5, 6, 7):
             shutil.rmtree(os.path.join(self.folder, f"rank{rank}"))
         code, lines = self.printed()
