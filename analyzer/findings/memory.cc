@@ -130,8 +130,8 @@ std::vector<Finding> FindGrowingMemory(const StepFacts& facts) {
     if (IsMemoryOfBeginning(facts.model())) {
       const int64_t last_ns = LastEventNs(facts.model(), device.process);  // the beginning is known
       const auto is_known = [&](const Step& step) { return step.end_ns <= last_ns; };
-      steps = steps.first(
-          static_cast<size_t>(std::partition_point(steps.begin(), steps.end(), is_known) - steps.begin()));
+      steps =
+          steps.first(static_cast<size_t>(std::partition_point(steps.begin(), steps.end(), is_known) - steps.begin()));
     }
     if (steps.size() < kLeastGrowingSteps) continue;
     const std::vector<int64_t> held = HeldAfter(facts.model(), device, steps);

@@ -217,7 +217,8 @@ TEST(AnswerTest, OperatorsOfRanksAreCommunication) {
   ModelBuilder builder;
   constexpr int64_t kMs = 1'000'000;
   int64_t at_ms = 0;
-  for (const char* name : {"aten::mm", "c10d::allreduce_", "_c10d_functional::wait_tensor", "_AlltoAllSingleBackward"}) {
+  for (const char* name :
+       {"aten::mm", "c10d::allreduce_", "_c10d_functional::wait_tensor", "_AlltoAllSingleBackward"}) {
     builder.Scope(name, ScopeKind::kFrameworkOp, at_ms * kMs, 250 * kMs);
     at_ms += 250;
   }
