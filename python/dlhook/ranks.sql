@@ -55,7 +55,7 @@ SELECT export, process_id, rank, attempt, host, machine, coalesce(time_zero_unix
 FROM processes WHERE role = 'rank'
 
 -- view steps
-SELECT m.*, s.step_id, s.number AS step, CAST(floor(s.number / 50) AS BIGINT) AS win, s.end_ns - s.start_ns AS step_ns, s.no_processor_ns,
+SELECT m.*, s.step_id, s.start_ns AS began_ns, s.number AS step, CAST(floor(s.number / 50) AS BIGINT) AS win, s.end_ns - s.start_ns AS step_ns, s.no_processor_ns,
        s.exposed_communication_ns, s.batch
 FROM raw_steps s JOIN members m USING (export, process_id) WHERE s.steady = 1
 
@@ -167,6 +167,11 @@ UNION ALL
 SELECT attempt, rank, win, phase AS what, '' AS kind, sum(end_ns - start_ns) / (count(DISTINCT step) * 1e0) AS ns, max(CASE
        WHEN phase = 'input' THEN 4 ELSE 5 END)
 FROM raw_phases JOIN steps USING (export, step_id) GROUP BY attempt, rank, win, phase
+UNION ALL
+SELECT attempt, rank, win, 'code before its forward pass' AS what, '' AS kind, avg(ns) AS ns, 6 AS place
+FROM (SELECT attempt, rank, win, step, min(CASE WHEN phase = 'forward' THEN start_ns END) - min(began_ns)
+             - sum(CASE WHEN phase = 'input' THEN end_ns - start_ns ELSE 0e0 END) AS ns
+      FROM raw_phases JOIN steps USING (export, step_id) GROUP BY attempt, rank, win, step) passes GROUP BY attempt, rank, win
 
 -- result stragglers: Who is waited for, in collective operations
 WITH usual AS (SELECT attempt, win, what, kind, percentile_disc(0.5) WITHIN GROUP (ORDER BY ns) AS usual_ns FROM measures GROUP BY ALL),

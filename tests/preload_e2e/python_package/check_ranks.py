@@ -119,6 +119,13 @@ class Faults(Case):
         self.assert_waited_for(3, 1, 0, "waiting for a processor")
         self.assertRegex(answer.findings[1], r"^Rank 3 \(host node0\): compute takes .* in all steps; it waits for a processor\.$")
 
+    def test_late_code(self):
+        """A checkpoint, a log, a sleep of one rank between two steps: no phase of them is longer."""
+        job = rank_exports.Job()
+        job.between[200:, 2] += 6 * MS
+        self.compared(job)
+        self.assert_waited_for(2, 1, 200, "code before its forward pass")
+
     def test_late_loader(self):
         for count, rank in ((8, 2), (2, 1)):
             job = rank_exports.Job(ranks=count, hosts=1, library="gloo")
