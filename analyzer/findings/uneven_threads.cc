@@ -8,8 +8,9 @@
 // Threads within a call are not judged: they wait actively, so the processor time of each is the same, however uneven
 // their work was.
 //
-// Rule late-rank: ranks wait in collective operations for the one that comes last. Where now one and now another does, and all
-// of them wait longer for processors than for each other, processors are why: the rules about these tell it.
+// Rule late-rank: ranks wait in collective operations for the one that comes last. Where all wait longer for processors than for
+// each other, and the one is late because it waits even longer for them, or now one and now another is, processors are why: the
+// rules about these tell it.
 #include "absl/hash/hash.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
@@ -216,7 +217,7 @@ std::vector<Finding> FindUnevenThreads(const StepFacts& facts) {
 std::vector<Finding> FindLateRank(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.model().processes.size() < 2) return {};
   const std::vector<RankFacts> ranks = RanksCompared(facts.model(), facts.options().analysis->steps());
-  double waiting_ns = 0, all_ns = 0, no_processor_ns = 0;
+  double waiting_ns = 0, all_ns = 0, no_processor_ns = 0;  // of those that wait
   const RankFacts* last = nullptr;
   for (const RankFacts& rank : ranks) {
     waiting_ns += rank.waiting_ns;
@@ -230,13 +231,15 @@ std::vector<Finding> FindLateRank(const StepFacts& facts) {
   if (is_one) {
     waiting_ns -= last->waiting_ns;
     all_ns -= last->step_ns;
-    no_processor_ns = last->no_processor_ns - (no_processor_ns - last->no_processor_ns) / (std::ssize(ranks) - 1.0);
+    no_processor_ns -= last->no_processor_ns;
   }
   // As a part of the time, because the table's mean step has the much longer ones that the answer's leaves out.
   const double ns = waiting_ns / all_ns * facts.step_ns();
-  if (!facts.IsAtLeast(ns, kLateRankPercent) || (!is_one && no_processor_ns >= waiting_ns)) return {};
+  if (!facts.IsAtLeast(ns, kLateRankPercent)) return {};
   const double work = is_one ? TimesAsMuchWork(facts, ranks) : 0;
-  const bool has_more = work >= kMoreWork, is_starved = is_one && !has_more && no_processor_ns >= ns / 2;
+  const double longer_ns = is_one ? last->no_processor_ns - no_processor_ns / (std::ssize(ranks) - 1.0) : 0;
+  const bool has_more = work >= kMoreWork, is_starved = is_one && !has_more && longer_ns >= ns / 2;
+  if ((!is_one || is_starved) && no_processor_ns >= waiting_ns) return {};
   Finding finding;
   finding.where = is_one ? last->name : "ranks";
   finding.sentence =
@@ -246,7 +249,7 @@ std::vector<Finding> FindLateRank(const StepFacts& facts) {
                                facts.PartOfStep(ns));
   if (has_more) absl::StrAppendFormat(&finding.sentence, " Its products have %.1f times as many operations.", work);
   if (is_starved) {
-    absl::StrAppend(&finding.sentence, " In each step it waits ", HumanTime(no_processor_ns),
+    absl::StrAppend(&finding.sentence, " In each step it waits ", HumanTime(longer_ns),
                     " longer for a processor than they.");
   }
   finding.gain_ns = ns;

@@ -375,14 +375,12 @@ class RankTable {
 }  // namespace
 
 absl::StatusOr<Table> RanksTable(const TraceModel& model, const TableOptions& options) {
-  if (model.processes.size() < 2) {
-    Table table = NewTable("ranks", "Ranks compared", RanksColumns(false));
-    if (FindCollectiveRanges(model).size() + FindCommunicators(model).size() > 0) {
-      table.notes.emplace_back("One rank is in this run; those that it communicates with are not.");
-    }
-    return table;
-  }
-  return RankTable(model, options.analysis->steps()).Make();
+  Table table = model.processes.size() < 2 ? NewTable("ranks", "Ranks compared", RanksColumns(false))
+                                           : RankTable(model, options.analysis->steps()).Make();
+  const bool is_untold = table.rows.empty() && table.notes.empty();
+  if (is_untold && FindCollectiveRanges(model).size() + FindCommunicators(model).size() > 0)
+    table.notes.emplace_back("One rank is in this run: there is none to compare it with.");
+  return table;
 }
 
 std::vector<RankFacts> RanksCompared(const TraceModel& model, const std::vector<StepTrack>& tracks) {

@@ -407,6 +407,7 @@ TEST_F(LateRankTest, ProcessorsAreWhy) {
   EXPECT_THAT(Found({{0, 200'000}, {200'000, 0}}, 0, kSteps, {50'000, 50'000}), ElementsAre("ranks 100000"));
   EXPECT_THAT(Found({{0, 200'000}, {0, 200'000}}, 0, kSteps, {150'000, 150'000}), ElementsAre("process 4712 200000"));
   EXPECT_THAT(Found({{0, 200'000}, {0, 200'000}}, 0, kSteps, {0, 150'000}), ElementsAre("process 4712 200000 starved"));
+  EXPECT_THAT(Found({{0, 200'000}, {0, 200'000}}, 0, kSteps, {250'000, 400'000}), IsEmpty());
 }
 // Two equal ranks: in six steps one of them is the last four times, or once much later, by chance.
 TEST_F(LateRankTest, ChanceNamesNobody) {
