@@ -152,25 +152,22 @@ Sharing SharingOf(const StepFacts& facts) {
 constexpr double kLateRankPercent = 5;  // of a step, mean over the ranks that wait
 constexpr double kMoreWork = 1.1;
 
-// Floating-point operations of a process's products in a mean step.
-double FlopsOf(const StepFacts& facts, ProcessIndex process) {
+// How many times as many floating-point operations the products of the late rank have in a mean step as the others', on
+// average; 0: not known.
+double TimesAsMuchWork(const StepFacts& facts, const std::vector<RankFacts>& ranks) {
   const TraceModel& model = facts.model();
-  double flops = 0, steps = 0;
+  std::vector<double> flops(model.processes.size()), steps(model.processes.size());
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const Op& op = model.ops[model.calls.op[call]];
-    const bool is_outer = op.flops && model.calls.parent[call] == kNone;
-    if (!is_outer || model.threads[model.calls.thread[call]].process != process) continue;
-    if (facts.StepAt(process, model.calls.start_ns[call]) != kNone) flops += static_cast<double>(*op.flops);
+    if (!op.flops || model.calls.parent[call] != kNone) continue;
+    const ProcessIndex process = model.threads[model.calls.thread[call]].process;
+    if (facts.StepAt(process, model.calls.start_ns[call]) != kNone) flops[process] += static_cast<double>(*op.flops);
   }
-  for (const StepTrack& track : facts.steps().tracks)
-    steps += track.process == process ? static_cast<double>(track.steps.size()) : 0;
-  return steps > 0 ? flops / steps : 0;
-}
-
-// How many times as many the late rank has as the others, on average; 0: not known.
-double TimesAsMuchWork(const StepFacts& facts, const std::vector<RankFacts>& ranks) {
+  for (const StepTrack& track : facts.steps().tracks) steps[track.process] += static_cast<double>(track.steps.size());
   double own = 0, others = 0;
-  for (const RankFacts& rank : ranks) (rank.is_late ? own : others) += FlopsOf(facts, rank.process);
+  for (const RankFacts& rank : ranks) {
+    if (steps[rank.process] > 0) (rank.is_late ? own : others) += flops[rank.process] / steps[rank.process];
+  }
   return others > 0 ? own * (std::ssize(ranks) - 1.0) / others : 0;
 }
 

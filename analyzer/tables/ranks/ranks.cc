@@ -139,10 +139,12 @@ std::vector<double> WithoutOutliers(std::vector<double> differences) {
 double NoProcessorPart(const TraceModel& model, ProcessIndex process, const Interval& time) {
   const LoadSample* first = nullptr;
   const LoadSample* last = nullptr;
-  for (const LoadSample& sample : model.loads) {
-    if (sample.process != process || sample.time_ns < time.start_ns || sample.time_ns > time.end_ns) continue;
-    if (first == nullptr) first = &sample;
-    last = &sample;
+  const auto is_before = [](const LoadSample& sample, ProcessIndex index) { return sample.process < index; };
+  auto sample = absl::c_lower_bound(model.loads, process, is_before);
+  for (; sample != model.loads.end() && sample->process == process; ++sample) {
+    if (sample->time_ns < time.start_ns || sample->time_ns > time.end_ns) continue;
+    if (first == nullptr) first = &*sample;
+    last = &*sample;
   }
   if (first == last) return 0;
   return static_cast<double>(last->waiting_ns - first->waiting_ns) /
