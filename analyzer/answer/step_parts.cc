@@ -54,6 +54,7 @@ StepPart PartOf(const WorkItem& item) {
     case ActivityKind::kCall:
       return {NameOfCall(*item.op), PartKind::kLibrary};
     case ActivityKind::kScope:
+      if (IsCommunication(item)) return {kCommunication, PartKind::kNotComputing};
       return {NameOfOp(item.scope->op), PartKind::kFramework};
     case ActivityKind::kNotSeen:
       if (IsCommunication(item)) return {kCommunication, PartKind::kNotComputing};

@@ -20,6 +20,11 @@ constexpr absl::string_view kViews[] = {
     "requires_grad_", "broadcast_tensors", "broadcast_to", "lift_fresh", "set_", "resize_", "channels_last"};
 // clang-format on
 
+// Functions of torch.distributed.nn, in both directions: mostly waits for other ranks.
+constexpr absl::string_view kDistributedFunctions[] = {"_AllReduce",      "_AlltoAll",  "_AlltoAllSingle", "_AllGather",
+                                                       "_AllGatherBase",  "_Broadcast", "_Gather",         "_Reduce",
+                                                       "_Reduce_Scatter", "_Scatter"};
+
 // clang-format off
 constexpr absl::string_view kBookkeeping[] = {
     "to", "_to_copy", "copy_", "empty", "empty_like", "empty_strided", "zeros", "zeros_like", "ones", "ones_like", "full",
@@ -104,6 +109,7 @@ ScopeName ReadName(absl::string_view name, ScopeRole role) {
   read.op = std::string(colons == absl::string_view::npos ? name : name.substr(colons + 2));
   read.is_function = colons == absl::string_view::npos && !name.empty() && absl::ascii_isupper(name[0]);
   read.is_view = OneOf(read.op, kViews);
+  read.is_communication = IsDistributedOp(name) || OneOf(absl::StripSuffix(read.op, "Backward"), kDistributedFunctions);
   read.is_bookkeeping = OneOf(read.op, kBookkeeping);
   read.is_layout_copy = read.op == "contiguous";
   read.is_product = OneOf(read.op, kProducts);
@@ -185,6 +191,11 @@ std::optional<CollectiveKind> CollectiveOf(absl::string_view name) {
     if (absl::StrContains(letters, word)) return kind;
   }
   return CollectiveKind::kUnknown;
+}
+
+bool IsDistributedOp(absl::string_view name) {
+  const size_t colons = name.find("::");
+  return colons != absl::string_view::npos && absl::StrContains(name.substr(0, colons), "c10d");
 }
 
 std::vector<bool> CollectiveNames(const TraceModel& model) {

@@ -6,13 +6,14 @@
 namespace dlhook::analyzer::inline calls {
 
 struct ScopeName {
-  std::string op;               // "conv2d" for "aten::conv2d"; of an optimizer "SGD"; of a compiled region its name
-  bool is_view = false;         // returns a view of a tensor, or does nothing
-  bool is_weighted = false;     // a main component of networks: convolution, product, recurrent cell, attention
-  bool is_bookkeeping = false;  // creates, moves or reads tensors: not part of a network's function
-  bool is_function = false;     // a torch.autograd.Function in Python: contains other ops
-  bool is_layout_copy = false;  // contiguous: copies a tensor to another memory format
-  bool is_product = false;      // mm, addmm, bmm …: the backward pass of a product consists of these
+  std::string op;                 // "conv2d" for "aten::conv2d"; of an optimizer "SGD"; of a compiled region its name
+  bool is_view = false;           // returns a view of a tensor, or does nothing
+  bool is_weighted = false;       // a main component of networks: convolution, product, recurrent cell, attention
+  bool is_bookkeeping = false;    // creates, moves or reads tensors: not part of a network's function
+  bool is_function = false;       // a torch.autograd.Function in Python: contains other ops
+  bool is_layout_copy = false;    // contiguous: copies a tensor to another memory format
+  bool is_communication = false;  // torch.distributed's: a collective operation, a message, a wait for one
+  bool is_product = false;        // mm, addmm, bmm …: the backward pass of a product consists of these
 };
 
 // One element per name of the model.
@@ -36,6 +37,9 @@ bool NodeFitsOp(absl::string_view node, absl::string_view op);
 // (Gloo, UCC). NCCL's and MPI's are calls.
 // "gloo:all_reduce" -> kAllReduce; nullopt for other names. kUnknown: another operation of the backend.
 std::optional<CollectiveKind> CollectiveOf(absl::string_view name);
+
+// An operator of torch.distributed: "c10d::allreduce_", "_c10d_functional::wait_tensor".
+bool IsDistributedOp(absl::string_view name);
 
 // By name: whether its ranges are collective operations.
 std::vector<bool> CollectiveNames(const TraceModel& model);

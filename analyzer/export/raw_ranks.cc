@@ -129,7 +129,7 @@ class WorkRows {
       const ScopeLook look = scopes.look[scope];
       const bool is_op = look.kind == ScopeKind::kFrameworkOp || look.kind == ScopeKind::kBackwardNode ||
                          look.kind == ScopeKind::kXlaOp;
-      if (!is_op || absl::StartsWith(model_.names[look.name], "c10d::")) continue;  // it waits for other ranks
+      if (!is_op || IsDistributedOp(model_.names[look.name])) continue;  // it waits for other ranks
       const ThreadIndex thread = scopes.thread[scope];
       const Place place = attribution_.PlaceOfScope(scope);
       Add(steps_.At(model_.threads[thread].process, thread, scopes.start_ns[scope]), place, What::kScope, look.name,

@@ -1,22 +1,21 @@
 // Rule faster-form, collective operations of Gloo, with waits for other ranks: gradients reduced in each of several backward
-// passes before an update; many operations of few bytes, of pickled objects, of buffers.
+// passes before an update; many operations of few bytes, of pickled objects, of buffers, of an optimizer's parameters; a pipeline of
+// few microbatches.
 
 #include <cmath>
+#include <set>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/findings/faster_form.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/scope_looks.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
-
-bool IsCollectiveOp(const std::string& op) {
-  return absl::c_linear_search(std::initializer_list<absl::string_view>{"allreduce_", "broadcast_", "allgather_",
-                                                                        "_allgather_base_", "_reduce_scatter_base_"},
-                               op);
-}
 
 // Gradient accumulation without no_sync(), which reduces what only the update needs.
 std::vector<Finding> ReducedGradients(const StepFacts& facts) {
@@ -27,7 +26,7 @@ std::vector<Finding> ReducedGradients(const StepFacts& facts) {
   double reductions = 0;
   for (const WorkItem& item : facts.items()) reductions += is_reduction(item) ? item.begun : 0;
   if (passes < 2 || reductions < passes) return {};
-  const double ns = facts.Sum([&](const WorkItem& item) { return is_reduction(item) || IsCommunication(item); });
+  const double ns = facts.Sum(IsCommunication);
   if (!facts.IsAtLeast(ns, kFormPercent)) return {};
   Finding finding =
       OfForm(facts, ns * (1 - 1 / passes), kNone,
@@ -51,12 +50,34 @@ std::vector<Finding> ReducedGradients(const StepFacts& facts) {
   return {finding};
 }
 
+constexpr char kDataParallel[] = "DistributedDataParallel";
+
+// What calls an operation: DistributedDataParallel before it calls its network, its hooks in the backward pass, the optimizer that
+// has a part of the parameters on each rank, the program between passes; all others (tensor parallel networks, metrics).
+enum class Caller { kAny, kWrapper, kBackward, kShardedOptimizer, kProgram };
+
+Caller CallerOf(const TraceModel& model, ScopeIndex scope) {
+  const ScopeColumns& scopes = model.scopes;
+  const StackIndex stack = scopes.look[scope].stack;
+  for (scope = scopes.parent[scope]; scope != kNone; scope = scopes.parent[scope]) {
+    const std::string& name = model.names[scopes.look[scope].name];
+    if (absl::StartsWith(name, kDataParallel)) return Caller::kWrapper;
+    if (absl::StrContains(name, "#ZeroRedundancyOptimizer.")) return Caller::kShardedOptimizer;
+    if (scopes.look[scope].kind == ScopeKind::kBackwardNode)
+      return Wraps(model, kDataParallel) ? Caller::kBackward : Caller::kAny;
+    if (!FactsOf(scopes.look[scope].kind).is_bracket) return Caller::kAny;
+  }
+  const auto is_module = [](const PythonFrame& frame) { return frame.module != kNone; };
+  const bool is_between = stack != kNone && absl::c_none_of(model.python_stacks[stack].frames, is_module);
+  return is_between ? Caller::kProgram : Caller::kAny;
+}
+
 struct Collective {
   const char* op;  // objects: a function of torch.distributed, whose collectives' stacks have it
   bool of_objects = false;
-  double least = 0.5;        // of a step
-  double most_ns = 2e6;      // each, on average: longer ones have much to send
-  const char* wrapper = "";  // of the network
+  double least = 0.5;    // of a step
+  double most_ns = 2e6;  // each, on average: longer ones have much to send
+  Caller caller = Caller::kAny;
   const char* does;
   const char* advice;
 };
@@ -70,16 +91,28 @@ const std::vector<Collective>& Collectives() {
        .advice = "A tensor in place of a list (all_gather_into_tensor, all_reduce of a sum), and not in each step."},
       {.op = "c10d::broadcast_",
        .most_ns = INFINITY,
-       .wrapper = "DistributedDataParallel",
+       .caller = Caller::kWrapper,
        .does = "DistributedDataParallel sends the buffers of rank 0 to all in each forward pass",
        .advice =
            "DistributedDataParallel(..., broadcast_buffers=False) if they are equal anyway (masks, positions), or "
            "each rank may keep its own (statistics of batches)."},
       {.op = "c10d::allreduce_",
        .least = 8,
-       .wrapper = "DistributedDataParallel",
+       .caller = Caller::kBackward,
        .does = "DistributedDataParallel reduces gradients in many small pieces",
        .advice = "DistributedDataParallel(..., bucket_cap_mb=25), its default, or more: fewer and larger buckets."},
+      {.op = "c10d::broadcast_",
+       .least = 8,
+       .caller = Caller::kShardedOptimizer,
+       .does = "ZeroRedundancyOptimizer sends each parameter that it updated by itself",
+       .advice =
+           "ZeroRedundancyOptimizer(..., parameters_as_bucket_view=True): one broadcast for each rank's parameters."},
+      {.op = "c10d::allreduce_",
+       .least = 8,
+       .caller = Caller::kProgram,
+       .does = "The program reduces tensors over the ranks one by one",
+       .advice = "One reduction of all of them: of gradients, DistributedDataParallel; else torch.cat of the flattened "
+                 "tensors."},
       {.op = "c10d::_allgather_base_",
        .least = 16,
        .does = "Sharded parameters are gathered in many small pieces",
@@ -94,13 +127,10 @@ std::vector<Finding> SmallCollectives(const StepFacts& facts) {
   const ScopeColumns& scopes = model.scopes;
   double all = 0;
   for (const auto& [name, count] : facts.counted().ops) all += absl::StartsWith(name, "c10d::") ? count : 0;
-  const double ns = facts.Sum([](const WorkItem& item) {
-    return IsCommunication(item) || (item.scope != nullptr && IsCollectiveOp(item.scope->op));
-  });
+  const double ns = facts.Sum(IsCommunication);
   if (all == 0 || !facts.IsAtLeast(ns, kFormPercent)) return {};
   std::vector<Finding> findings;
   for (const Collective& collective : Collectives()) {
-    if (*collective.wrapper != 0 && !Wraps(model, collective.wrapper)) continue;
     std::vector<bool> counts;  // by stack
     for (const PythonStack& stack : model.python_stacks) {
       counts.push_back(!collective.of_objects || absl::c_any_of(stack.frames, [&](const PythonFrame& frame) {
@@ -120,6 +150,7 @@ std::vector<Finding> SmallCollectives(const StepFacts& facts) {
         [&](ScopeIndex scope) {
           const ProcessIndex process = model.threads[scopes.thread[scope]].process;
           if (facts.StepAt(process, scopes.start_ns[scope]) == kNone) return;
+          if (collective.caller != Caller::kAny && CallerOf(model, scope) != collective.caller) return;
           times += 1 / facts.count();
           if (last == kNone || scopes.look[scope].stack != kNone) last = scope;
         });
@@ -138,11 +169,57 @@ std::vector<Finding> SmallCollectives(const StepFacts& facts) {
   return findings;
 }
 
+// Few microbatches for the stages of a pipeline (torch.distributed.pipelining): while it fills and drains, stages - 1 of
+// microbatches + stages - 1 turns of a step, a stage has nothing to do. Of m microbatches the first and the last stage receive m
+// tensors or gradients in a step, those between 2 m: that tells the stages.
+std::vector<Finding> Pipelines(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  std::set<NameIndex> forward;  // "Forward 0" …: a range for each microbatch
+  for (NameIndex name = 0; name < model.names.size(); ++name) {
+    uint32_t number = 0;
+    absl::string_view rest = model.names[name];
+    if (absl::ConsumePrefix(&rest, "Forward ") && absl::SimpleAtoi(rest, &number)) forward.insert(name);
+  }
+  const auto microbatches = static_cast<double>(forward.size());
+  if (forward.size() < 2) return {};
+  const auto in_step = [&](const auto& is_name) {
+    double times = 0;
+    ForEachScopeThat(
+        model.scopes, [&](const ScopeLook& look) { return is_name(look.name); },
+        [&](ScopeIndex scope) {
+          const ProcessIndex process = model.threads[model.scopes.thread[scope]].process;
+          times += facts.StepAt(process, model.scopes.start_ns[scope]) != kNone ? 1 / facts.count() : 0;
+        });
+    return times;
+  };
+  const double passes = in_step([&](NameIndex name) { return forward.contains(name); });
+  const double received = in_step([&](NameIndex name) { return model.names[name] == "gloo:recv"; });
+  const double stages = received < 2 * passes ? 1 / (1 - received / (2 * passes)) : 0;
+  if (std::abs(passes - microbatches) > 0.01 * passes || stages < 1.9 || std::abs(stages - std::round(stages)) > 0.1)
+    return {};
+  const double turns = microbatches + stages - 1, idle = (stages - 1) / turns;
+  const double ns = facts.Sum(IsCommunication);
+  const double gain_ns = std::min(ns, idle / 2 * facts.step_ns());
+  // Stages that wait for processors lose nothing by having no work.
+  if (!facts.IsAtLeast(gain_ns, kFormPercent) || 2 * facts.load().waiting_ns > ns) return {};
+  Finding finding = OfForm(
+      facts, gain_ns, kNone,
+      absl::StrFormat("A pipeline of %.0f stages has %.0f microbatches a %s: while it fills and drains, a stage has "
+                      "nothing to do in %.0f of %.0f turns. Twice as many save half of that",
+                      stages, microbatches, facts.StepNoun(), stages - 1, turns),
+      "More and smaller microbatches: twice as many halve it. Or several stages on each rank "
+      "(ScheduleInterleaved1F1B).");
+  finding.where = "pipeline";
+  finding.evidence = "ranges Forward 0 …, receives; table collectives: receive";
+  return {finding};
+}
+
 }  // namespace
 
 std::vector<Finding> FormsOfCollectives(const StepFacts& facts) {
-  std::vector<Finding> reduced = ReducedGradients(facts);
-  return reduced.empty() ? SmallCollectives(facts) : reduced;
+  std::vector<Finding> found = Pipelines(facts);
+  if (found.empty()) found = ReducedGradients(facts);
+  return found.empty() ? SmallCollectives(facts) : found;
 }
 
 }  // namespace dlhook::analyzer::findings

@@ -52,7 +52,7 @@ int64_t LastEventNs(const TraceModel& model, ProcessIndex process) {
 }
 
 // What is held at the end of each of these steps.
-std::vector<int64_t> HeldAfter(const TraceModel& model, const DeviceMemory& device, const std::vector<Step>& steps) {
+std::vector<int64_t> HeldAfter(const TraceModel& model, const DeviceMemory& device, absl::Span<const Step> steps) {
   const auto first_end_from = [&](size_t event) {
     return std::partition_point(steps.begin(), steps.end(),
                                 [&](const Step& step) { return step.end_ns < model.memory[event].time_ns; }) -
@@ -126,10 +126,12 @@ std::vector<Finding> FindGrowingMemory(const StepFacts& facts) {
     const auto& tracks = facts.options().analysis->steps();
     const auto track = absl::c_find_if(tracks, [&](const StepTrack& other) { return other.process == device.process; });
     if (track == tracks.end() || track->steps.size() < kSettlingSteps) continue;
-    std::vector<Step> steps(track->steps.begin() + kSettlingSteps, track->steps.end());
+    absl::Span<const Step> steps = absl::MakeConstSpan(track->steps).subspan(kSettlingSteps);
     if (IsMemoryOfBeginning(facts.model())) {
       const int64_t last_ns = LastEventNs(facts.model(), device.process);  // the beginning is known
-      std::erase_if(steps, [&](const Step& step) { return step.end_ns > last_ns; });
+      const auto is_known = [&](const Step& step) { return step.end_ns <= last_ns; };
+      steps =
+          steps.first(static_cast<size_t>(std::partition_point(steps.begin(), steps.end(), is_known) - steps.begin()));
     }
     if (steps.size() < kLeastGrowingSteps) continue;
     const std::vector<int64_t> held = HeldAfter(facts.model(), device, steps);

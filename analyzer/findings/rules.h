@@ -91,8 +91,9 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts);
 // A product that runs at less than a tenth of the rate of a like one: slow-products tells it.
 bool IsSlowForItsKind(const StepFacts& facts, const WorkItem& item);
 
-// Collective operations of a library that has no calls (Gloo): the thread mostly waits for other ranks.
+// Operations between ranks by a library that has no calls (Gloo): the thread mostly waits for other ranks.
 inline bool IsCommunication(const WorkItem& item) {
+  if (item.scope != nullptr && item.scope->is_communication) return true;
   return item.doing.activity == ActivityKind::kNotSeen && item.group != nullptr &&
          item.group->label == kCommunicationLabel;
 }

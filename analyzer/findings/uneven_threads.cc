@@ -8,7 +8,9 @@
 // Threads within a call are not judged: they wait actively, so the processor time of each is the same, however uneven
 // their work was.
 //
-// Rule late-rank: ranks wait in collective operations for the one that comes last.
+// Rule late-rank: ranks wait in collective operations for the one that comes last. Where all wait longer for processors than for
+// each other, and the one is late because it waits even longer for them, or now one and now another is, processors are why: the
+// rules about these tell it.
 #include "absl/hash/hash.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
@@ -148,6 +150,26 @@ Sharing SharingOf(const StepFacts& facts) {
 }
 
 constexpr double kLateRankPercent = 5;  // of a step, mean over the ranks that wait
+constexpr double kMoreWork = 1.1;
+
+// How many times as many floating-point operations the products of the late rank have in a mean step as the others', on
+// average; 0: not known.
+double TimesAsMuchWork(const StepFacts& facts, const std::vector<RankFacts>& ranks) {
+  const TraceModel& model = facts.model();
+  std::vector<double> flops(model.processes.size()), steps(model.processes.size());
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    const Op& op = model.ops[model.calls.op[call]];
+    if (!op.flops || model.calls.parent[call] != kNone) continue;
+    const ProcessIndex process = model.threads[model.calls.thread[call]].process;
+    if (facts.StepAt(process, model.calls.start_ns[call]) != kNone) flops[process] += static_cast<double>(*op.flops);
+  }
+  for (const StepTrack& track : facts.steps().tracks) steps[track.process] += static_cast<double>(track.steps.size());
+  double own = 0, others = 0;
+  for (const RankFacts& rank : ranks) {
+    if (steps[rank.process] > 0) (rank.is_late ? own : others) += flops[rank.process] / steps[rank.process];
+  }
+  return others > 0 ? own * (std::ssize(ranks) - 1.0) / others : 0;
+}
 
 }  // namespace
 
@@ -192,11 +214,12 @@ std::vector<Finding> FindUnevenThreads(const StepFacts& facts) {
 std::vector<Finding> FindLateRank(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.model().processes.size() < 2) return {};
   const std::vector<RankFacts> ranks = RanksCompared(facts.model(), facts.options().analysis->steps());
-  double waiting_ns = 0, all_ns = 0;
+  double waiting_ns = 0, all_ns = 0, no_processor_ns = 0;  // of those that wait
   const RankFacts* last = nullptr;
   for (const RankFacts& rank : ranks) {
     waiting_ns += rank.waiting_ns;
     all_ns += rank.step_ns;
+    no_processor_ns += rank.no_processor_ns;
     if (rank.is_late) last = &rank;
   }
   if (all_ns <= 0) return {};
@@ -205,10 +228,15 @@ std::vector<Finding> FindLateRank(const StepFacts& facts) {
   if (is_one) {
     waiting_ns -= last->waiting_ns;
     all_ns -= last->step_ns;
+    no_processor_ns -= last->no_processor_ns;
   }
   // As a part of the time, because the table's mean step has the much longer ones that the answer's leaves out.
   const double ns = waiting_ns / all_ns * facts.step_ns();
   if (!facts.IsAtLeast(ns, kLateRankPercent)) return {};
+  const double work = is_one ? TimesAsMuchWork(facts, ranks) : 0;
+  const double longer_ns = is_one ? last->no_processor_ns - no_processor_ns / (std::ssize(ranks) - 1.0) : 0;
+  const bool has_more = work >= kMoreWork, is_starved = is_one && !has_more && longer_ns >= ns / 2;
+  if ((!is_one || is_starved) && no_processor_ns >= waiting_ns) return {};
   Finding finding;
   finding.where = is_one ? last->name : "ranks";
   finding.sentence =
@@ -216,14 +244,24 @@ std::vector<Finding> FindLateRank(const StepFacts& facts) {
                                finding.where, last->came_last, last->collectives, facts.PartOfStep(ns))
              : absl::StrFormat("Ranks wait for each other in collective operations; no single rank stands out: %s.",
                                facts.PartOfStep(ns));
+  if (has_more) absl::StrAppendFormat(&finding.sentence, " Its products have %.1f times as many operations.", work);
+  if (is_starved) {
+    absl::StrAppend(&finding.sentence, " In each step it waits ", HumanTime(longer_ns),
+                    " longer for a processor than they.");
+  }
   finding.gain_ns = ns;
   finding.basis = GainBasis::kUpperBound;  // on a GPU, compute may run beside it
   finding.confidence = Confidence::kMedium;
   finding.evidence = "table ranks: waiting, waited_for";
+  constexpr char kSameWork[] =
+      "Where a rank's steps differ in work (lengths of sequences, its batch, its experts' tokens), give all ranks the "
+      "same in each step.";
   finding.advice =
-      is_one ? "Find what takes that rank longer than the others: report its process trace (RUN/*.dlh) alone and "
-               "compare its input, its processors and its GPU with another one's."
-             : "Give each rank the same work per step: batches of equal size, sequences of similar length.";
+      is_starved ? "Give it a processor that nobody else uses (taskset, cpusets), or stop what competes with it there."
+      : is_one && !has_more
+          ? "Find what takes that rank longer than the others: report its process trace (RUN/*.dlh) alone and compare "
+            "its input, its processors and its GPU with another one's."
+          : kSameWork;
   return {finding};
 }
 

@@ -71,7 +71,8 @@ void ThreadScopes::Finish(const ClockMap& clock, ThreadIndex thread, size_t firs
   const TimeBudget before = *budget;
   model->scopes.Resize(base + count, thread);
   const bool has_calls = first_call != model->calls.size();
-  const NestedScopes nested = NestScopes(clock, has_calls, &scopes_, budget, &model->scopes);
+  const NestedScopes nested =
+      NestScopes(clock, has_calls, MessageNames(model->names), &scopes_, budget, &model->scopes);
   oddities->Count("a scope that overlapped another one of its thread and was shortened", nested.cut);
   if (!nested.are_possible) {
     *budget = before;

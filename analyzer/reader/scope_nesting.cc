@@ -3,6 +3,7 @@
 // nanoseconds, scopes less than one apart would touch.
 #include "analyzer/reader/scope_nesting.h"
 
+#include "absl/strings/match.h"
 #include "analyzer/model/limits.h"
 
 namespace dlhook::analyzer::inline reader {
@@ -17,13 +18,22 @@ struct OpenScope {
   uint64_t start = 0;
   uint64_t end = 0;
   uint64_t first_child_start = 0;
+  bool is_message = false;
+
+  // Calls from its beginning on are of others.
+  void BeMessage() {
+    is_message = true;
+    call_count = 0;
+  }
 };
 
 class ScopeNester {
  public:
-  ScopeNester(const ClockMap& clock, bool has_calls, StagedScopes* staged, TimeBudget* budget, ScopeColumns* columns)
+  ScopeNester(const ClockMap& clock, bool has_calls, const std::vector<bool>& is_message, StagedScopes* staged,
+              TimeBudget* budget, ScopeColumns* columns)
       : clock_(clock),
         has_calls_(has_calls),
+        is_message_(is_message),
         staged_(*staged),
         budget_(*budget),
         columns_(*columns),
@@ -33,9 +43,15 @@ class ScopeNester {
     while (staged_.size() > 0) {
       const RecordedScope recorded = staged_.TakeLast();
       const uint64_t end = recorded.end_ticks, start = end - std::min(recorded.duration_ticks, end);
-      while (!open_.empty() && !Holds(open_.back(), start, end)) CloseInnermost();
+      if (!open_.empty() && open_.back().is_message) {
+        open_.back().start = std::max(open_.back().start, std::min(end, open_.back().end));
+        CloseInnermost();
+      }
+      const bool is_message = is_message_[recorded.name];
+      while (!open_.empty() && !Holds(open_.back(), is_message ? end : start, end)) CloseInnermost();
       if (open_.size() >= kMaxOpenScopes) CloseInnermost();  // limits the walk from each call outwards
       Open(recorded, start, end);
+      if (is_message) open_.back().BeMessage();
     }
     while (!open_.empty()) CloseInnermost();
     return std::move(nested_);
@@ -54,7 +70,7 @@ class ScopeNester {
     const uint64_t end = std::max(std::min(recorded_end, latest), earliest);
     const uint64_t start = std::min(std::max(recorded_start, earliest), end);
     const uint64_t cut = (recorded_end - recorded_start) - (end - start);
-    if (cut != 0 && clock_.DurationNs(cut) > kScopeResolutionNs) ++nested_.cut;
+    if (cut != 0 && !is_message_[recorded.name] && clock_.DurationNs(cut) > kScopeResolutionNs) ++nested_.cut;
     OpenScope& scope = open_.emplace_back();
     scope.link = recorded.link;
     scope.first_sequence = recorded.first_sequence;
@@ -119,6 +135,7 @@ class ScopeNester {
 
   const ClockMap& clock_;
   const bool has_calls_;
+  const std::vector<bool>& is_message_;  // by name
   StagedScopes& staged_;
   TimeBudget& budget_;
   ScopeColumns& columns_;
@@ -253,9 +270,16 @@ class Nester {
 
 }  // namespace
 
-NestedScopes NestScopes(const ClockMap& clock, bool has_calls, StagedScopes* staged, TimeBudget* budget,
-                        ScopeColumns* columns) {
-  return ScopeNester(clock, has_calls, staged, budget, columns).Run();
+NestedScopes NestScopes(const ClockMap& clock, bool has_calls, const std::vector<bool>& is_message,
+                        StagedScopes* staged, TimeBudget* budget, ScopeColumns* columns) {
+  return ScopeNester(clock, has_calls, is_message, staged, budget, columns).Run();
+}
+
+std::vector<bool> MessageNames(const std::vector<std::string>& names) {
+  std::vector<bool> is_message;
+  for (const std::string& name : names)
+    is_message.push_back(absl::StartsWith(name, "gloo:send") || absl::StartsWith(name, "gloo:recv"));
+  return is_message;
 }
 
 void InnermostIndex::Open(int64_t begin, int64_t end, ScopeIndex scope) {

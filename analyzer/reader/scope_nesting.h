@@ -29,9 +29,13 @@ struct NestedScopes {
 // `staged`: in the order of their ends; none is left. They become the last scopes of `columns`, where there is room for
 // them already, nested, in the order of their starts, parents before their children, each inside its parent and disjoint
 // from its siblings. Of two scopes, the one that ended first is inside the other if it began in it. If it began earlier,
-// it is inside if at least half of it overlaps: then its start is cut, else its end.
-NestedScopes NestScopes(const ClockMap& clock, bool has_calls, StagedScopes* staged, TimeBudget* budget,
-                        ScopeColumns* columns);
+// it is inside if at least half of it overlaps: then its start is cut, else its end. A message (by name) begins when its
+// thread was done with all else: from then on that waits for it.
+NestedScopes NestScopes(const ClockMap& clock, bool has_calls, const std::vector<bool>& is_message,
+                        StagedScopes* staged, TimeBudget* budget, ScopeColumns* columns);
+
+// By name: whether its scopes are sends or receives of torch.distributed, from the call to the end of the wait for it.
+std::vector<bool> MessageNames(const std::vector<std::string>& names);
 
 // The innermost of nested intervals [begin, end) by point: filled in order of begins, outer ones first, then Sealed.
 class InnermostIndex {

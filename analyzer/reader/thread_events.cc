@@ -147,9 +147,15 @@ void MemoryBuilder::Finish(const ClockMap& clock, const std::map<uint32_t, Threa
     event.thread = threads.at(event.thread);
     event.scope = finder.ScopeAt(event.thread, event.time_ns);
   }
-  absl::c_stable_sort(events_, [](const MemoryEvent& a, const MemoryEvent& b) { return a.time_ns < b.time_ns; });
-  model->memory.insert(model->memory.end(), events_.begin(), events_.end());
-  std::vector<MemoryEvent>().swap(events_);
+  // Of one thread they are in order.
+  const auto is_before = [](const MemoryEvent& a, const MemoryEvent& b) { return a.time_ns < b.time_ns; };
+  if (!absl::c_is_sorted(events_, is_before)) absl::c_stable_sort(events_, is_before);
+  if (model->memory.empty()) {
+    model->memory.swap(events_);
+  } else {
+    model->memory.insert(model->memory.end(), events_.begin(), events_.end());
+    std::vector<MemoryEvent>().swap(events_);
+  }
 }
 
 }  // namespace dlhook::analyzer::reader

@@ -100,8 +100,11 @@ std::vector<StepTrack> TracksByScopes(const TraceModel& model, const Attribution
                                       const ProcessMoments& all) {
   const std::set<ThreadIndex> threads = IndependentThreads(all);
   StepTrack track = {.process = process};
-  if (threads.empty()) return {TrackByScopes(model, attribution, track, all.moments, all.trained_links)};
   std::vector<StepTrack> tracks;
+  if (threads.empty()) {
+    tracks.push_back(TrackByScopes(model, attribution, track, all.moments, all.trained_links));
+    return tracks;
+  }
   for (const auto& [thread, moments] : MomentsByThread(model, attribution, all, threads)) {
     track.thread = thread;
     tracks.push_back(TrackByScopes(model, attribution, track, moments, all.trained_links));

@@ -1,6 +1,8 @@
 // The activity of one thread over time, from its calls and scopes: the rules are in time_division.h.
 #pragma once
 
+#include <atomic>
+
 #include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline time {
@@ -47,8 +49,9 @@ class ActivityRules {
   const Look& LookOf(ScopeIndex scope) const { return looks_[model_.scopes.look.IndexAt(scope)]; }
 
   const TraceModel& model_;
-  std::vector<bool> waits_;  // by op
-  std::vector<Look> looks_;  // by index of the scopes' looks
+  std::vector<bool> waits_;                      // by op
+  std::vector<Look> looks_;                      // by index of the scopes' looks
+  mutable std::atomic<size_t> last_window_ = 0;  // that AreScopesWhole found: mostly the next one's, too
 };
 
 // Steps through the times at which a thread's calls and scopes begin and end.

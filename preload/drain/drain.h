@@ -170,6 +170,7 @@ class Drain {
   bool MayKeepSlowStep(uint64_t ticks) const;
   bool EndsTurn(uint32_t update);
   void BeginDetail(uint32_t thread_id);
+  uint64_t WholeUntil(uint64_t ticks);
   void EndDetail(uint64_t end_ticks, bool at_once);
   void PlanWindow();
   bool HasWindows() const;

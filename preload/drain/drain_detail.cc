@@ -71,7 +71,7 @@ bool Drain::KeepsDetail(uint64_t end_ticks) {
     if (most_bytes > full_bytes_) most_bytes = full_bytes_;
     const bool is_far = TraceBytes() + kMostHeldBytes <= most_bytes;  // asked for each record
     if (is_far || HeldBytes() <= most_bytes) return end_ticks >= detail.start_ticks;
-    EndDetail(detail.steps != 0 ? detail.last_step_ticks : state_.last_record_ticks, true);
+    EndDetail(WholeUntil(detail.steps != 0 ? detail.last_step_ticks : state_.last_record_ticks), true);
   }
   return end_ticks >= detail.start_ticks && end_ticks <= detail.end_ticks;
 }
@@ -84,6 +84,18 @@ void Drain::MarkWindow(const char (&name)[kBytes], uint32_t thread_id, uint64_t 
   window.link = -1;
   window.kind = ScopeKind::kUserRange;
   AddScope(thread_id, name, kBytes - 1, window);
+}
+
+// At most `ticks`: what ended until then is in no ring any more.
+uint64_t Drain::WholeUntil(uint64_t ticks) {
+  const uint32_t slots = session_->slots_in_use.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < slots && i < kMaxSlots; ++i) {
+    Segment segment = SegmentAt(i, state_.tails[i]);
+    const RecordHeader* next = NextRecord(i, session_->slots[i].head.load(std::memory_order_acquire), &segment);
+    const uint64_t end = next != nullptr ? EndOf(*next) : 0;
+    if (end != 0 && end <= ticks) ticks = end - 1;
+  }
+  return ticks;
 }
 
 // `at_once`: not even what ended before and is still in a ring.
@@ -102,7 +114,7 @@ void Drain::EndDetail(uint64_t end_ticks, bool at_once) {
   is_settled_ = false;
   if (at_once) detail.start_ticks = UINT64_MAX;
   if (detail.has_tap_windows != 0) start_ticks = detail.tap_window_ticks;
-  if (!is_beginning && end_ticks < start_ticks + kShortestTicks) end_ticks = start_ticks + kShortestTicks;
+  if (end_ticks < start_ticks + kShortestTicks) end_ticks = start_ticks + kShortestTicks;
   const bool is_marked = detail.steps != 0 || (detail.last_step_thread != 0 && HasWindows());
   if (is_marked && start_ticks != 0 && start_ticks < end_ticks)
     MarkWindow(kScopeWindowName, detail.last_step_thread, start_ticks, end_ticks);

@@ -23,7 +23,6 @@ SCHEMA_VERSION = 1  # of the exports that ranks.sql was written for
 FAR_APART_NS = 10**9  # of clocks that are set by the network
 EARLY_NS = 10**10  # of a rank that ends before the others
 SHOWN_ROWS = 20
-INCOMPLETE = {"damaged file", "no export", "no raw_processes", "no tables", "nothing to compare"}  # problems that are errors
 UNITS = {"_ns": "ns", "_percent": "%", "bytes": "bytes", "_gbs": "GB/s"}
 # What is read of an export, and the columns that are texts: the others are integers.
 COLUMNS = {
@@ -38,6 +37,8 @@ COLUMNS = {
 }
 IN_EXPORT = "(/[a-z_]+/process(=|%3D)[0-9]+)?/[^/]*$"  # of a file's path; as an expression for Python, DuckDB and Java
 DIVIDED = ("raw_collectives", "raw_work")  # folders with a part for each process; none where there are no rows
+# Problems that are errors.
+INCOMPLETE = {"damaged file", "no export", "nothing to compare", *(f"no {name}" for name in COLUMNS if name not in DIVIDED)}
 
 
 def statements() -> tuple[dict[str, str], list[tuple[str, str, str, str]]]:
@@ -280,6 +281,8 @@ def find_unknown(counts: dict[str, Any]) -> list[str]:
     conditions = (
         (counts["machines"] > 1 and not counts["offsets"], "how clocks differ, because no end of an operation is known on all ranks"),
         (not counts["waits"] and not counts["crossed"], "who is waited for, because no operation that all came to is in a steady step"),
+        (counts["silent"] and counts["meetings"], f"whether the others wait for {counts['silent']} of the {counts['ranks']} ranks, because "
+         "exports hold none of their operations"),
         (counts["crossed"], f"who came last to {counts['crossed']} of {counts['meetings']} operations, because some rank was done before "
          "another began: several groups of ranks, or lost records"),
         (counts["unmatched"], f"who came last to {counts['unmatched']} operations of a part of the ranks, because which is not recorded"),
@@ -325,7 +328,8 @@ def _answer(with_engine: Any, paths: list[str], whole: bool) -> Answer:
         rows[name] = [dict(zip(columns, row)) for row in cells]
     problems += find_problems(sorted(rows["processes"], key=lambda row: (row["rank"], row["begin_ns"])), rows["clocks"])
     table = _table("problems", "What is missing or mixed", ["problem", "ranks", "says"], problems, explanations)
-    not_known = [f"whether ranks {of} are waited for, because they have no export" for kind, of, _ in problems if kind == "missing ranks"]
+    not_known = [f"who of the missing ranks ({of}) is waited for, because they have no export" for kind, of, _ in problems
+                 if kind == "missing ranks"]
     not_known += find_unknown(rows["counts"][0])
     return Answer(find_sentences(rows, rows["counts"][0]["last_step"]), not_known, [table, *tables.values()])
 

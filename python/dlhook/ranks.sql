@@ -55,7 +55,7 @@ SELECT export, process_id, rank, attempt, host, machine, coalesce(time_zero_unix
 FROM processes WHERE role = 'rank'
 
 -- view steps
-SELECT m.*, s.step_id, s.number AS step, CAST(floor(s.number / 50) AS BIGINT) AS win, s.end_ns - s.start_ns AS step_ns, s.no_processor_ns,
+SELECT m.*, s.step_id, s.start_ns AS began_ns, s.number AS step, CAST(floor(s.number / 50) AS BIGINT) AS win, s.end_ns - s.start_ns AS step_ns, s.no_processor_ns,
        s.exposed_communication_ns, s.batch
 FROM raw_steps s JOIN members m USING (export, process_id) WHERE s.steady = 1
 
@@ -159,7 +159,7 @@ SELECT * FROM kept WHERE win >= 0 OR most_win < 0
 -- What may explain that a rank is late, in a mean step; the least place that does is its reason. Operations of c10d wait for other ranks.
 SELECT attempt, rank, CAST(first_step / 50 AS BIGINT) AS win, CASE WHEN on_gpu = 1 THEN 'GPU work' ELSE 'compute' END AS what, kind,
        sum(sum_ns) / max(steps * 1e0) AS ns, max(3 - on_gpu) AS place FROM raw_work
-JOIN members USING (export, process_id) WHERE op IS NULL OR op NOT LIKE 'c10d::%' GROUP BY attempt, rank, first_step, on_gpu, kind
+JOIN members USING (export, process_id) WHERE op IS NULL OR op NOT LIKE '%c10d%::%' GROUP BY attempt, rank, first_step, on_gpu, kind
 UNION ALL
 SELECT attempt, rank, win, 'waiting for a processor' AS what, '' AS kind, avg(no_processor_ns * 1e0) AS ns, 1 AS place
 FROM steps GROUP BY attempt, rank, win HAVING count(no_processor_ns) * 2 > count(*)
@@ -167,6 +167,11 @@ UNION ALL
 SELECT attempt, rank, win, phase AS what, '' AS kind, sum(end_ns - start_ns) / (count(DISTINCT step) * 1e0) AS ns, max(CASE
        WHEN phase = 'input' THEN 4 ELSE 5 END)
 FROM raw_phases JOIN steps USING (export, step_id) GROUP BY attempt, rank, win, phase
+UNION ALL
+SELECT attempt, rank, win, 'code before its forward pass' AS what, '' AS kind, avg(ns) AS ns, 6 AS place
+FROM (SELECT attempt, rank, win, step, min(CASE WHEN phase = 'forward' THEN start_ns END) - min(began_ns)
+             - sum(CASE WHEN phase = 'input' THEN end_ns - start_ns ELSE 0e0 END) AS ns
+      FROM raw_phases JOIN steps USING (export, step_id) GROUP BY attempt, rank, win, step) passes GROUP BY attempt, rank, win
 
 -- result stragglers: Who is waited for, in collective operations
 WITH usual AS (SELECT attempt, win, what, kind, percentile_disc(0.5) WITHIN GROUP (ORDER BY ns) AS usual_ns FROM measures GROUP BY ALL),
@@ -201,7 +206,7 @@ SELECT * FROM sized WHERE windows > 2 OR (windows = last_win + 1 AND ns > 1.1 * 
 WITH parts AS (SELECT attempt, rank, CAST(first_step / 50 AS BIGINT) AS win, kind, CASE
                WHEN on_gpu = 1 THEN 'GPU work' ELSE 'compute' END AS what, concat_ws(' ', layer, direction, op) AS most_in,
                sum(sum_ns) / max(steps * 1e0) AS part_ns FROM raw_work JOIN members USING (export, process_id)
-               WHERE (op IS NULL OR op NOT LIKE 'c10d::%') AND first_step / 50 IN (SELECT win FROM paces) GROUP BY attempt, rank,
+               WHERE (op IS NULL OR op NOT LIKE '%c10d%::%') AND first_step / 50 IN (SELECT win FROM paces) GROUP BY attempt, rank,
                first_step, kind, on_gpu, layer, direction, op),
 usual AS (SELECT attempt, win, kind, what, most_in, median(part_ns) AS usual_part_ns FROM parts GROUP BY ALL),
 more AS (SELECT attempt, rank, kind, what, island, most_in, avg(part_ns - usual_part_ns) AS more_ns
@@ -285,7 +290,10 @@ ORDER BY what, kind, layer, direction, op, rank
 
 -- table counts
 -- What the results rest on, and what can't be known.
-SELECT (SELECT count(DISTINCT rank) FROM members) AS ranks, (SELECT count(DISTINCT machine) FROM members) AS machines,
+SELECT (SELECT count(DISTINCT rank) FROM members) AS ranks,
+       (SELECT count(DISTINCT rank) FROM members)
+       - (SELECT count(DISTINCT rank) FROM members JOIN raw_collectives USING (export, process_id)) AS silent,
+       (SELECT count(DISTINCT machine) FROM members) AS machines,
        (SELECT count(*) FROM offsets) AS offsets, (SELECT count(*) FROM waits) AS waits, count(*) AS meetings,
        coalesce(sum(1 - counts), 0) AS crossed, count(*) - count(bytes) AS no_bytes, count(*) - count(end_ns) AS no_end,
        (SELECT coalesce(sum(operations), 0) FROM links) AS unmatched, (SELECT count(*) FROM measures WHERE place IN (2, 3)) AS measures,

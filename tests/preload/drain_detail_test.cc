@@ -392,6 +392,29 @@ TEST(DrainDetailTest, WithoutStepsWindowsGoByTime) {
   EXPECT_EQ(inside, kept.Count("aten::mm", {0, UINT64_MAX}));
 }
 
+// The beginning ends while another thread's ring still holds what ended before: it says no more than what was kept of all.
+TEST(DrainDetailTest, WithoutStepsTheBeginningIsWholeOfAllThreads) {
+  constexpr uint64_t kMs = 1000000;
+  Program program(2, kAmple);
+  MemorySink sink;
+  Drain drain;
+  ASSERT_TRUE(drain.Open(program.session().header(), program.session().bytes(), &sink));
+  for (uint64_t ms = 1; ms < 30000; ++ms) {
+    for (size_t thread : {0, 1}) {
+      PutScope(&program.ring(thread), "aten::mm", ScopeKind::kFrameworkOp,
+               {ms * kMs + thread, ms * kMs + 200 + thread});
+    }
+    if (ms % 500 == 0) drain.Step(true, false);
+  }
+  drain.Finish(ProcessEnd::kExited, false);
+  const Kept kept(Bytes(sink));
+  ASSERT_FALSE(kept.windows.empty());
+  const Range beginning = kept.windows.front();
+  EXPECT_GT(beginning.end, 5000 * kMs);
+  EXPECT_NEAR(static_cast<double>(kept.Count("aten::mm", beginning)), 2.0 * static_cast<double>(beginning.end / kMs),
+              2);
+}
+
 // Where no operation is seen, and no step ends, there are no windows, and no more than the limit.
 TEST(DrainDetailTest, WithoutStepsTotalsFollow) {
   Program program(1, kLimit);

@@ -99,10 +99,16 @@ class Summer {
   // Counts time of a step, found by `at_ns` among `steps`, for the row's error.
   void AddToStep(GroupIndex group, const std::vector<Interval>& steps, int64_t at_ns, int64_t host_ns, int64_t gpu_ns) {
     if (model_.scope_windows.empty()) return;
-    const auto after =
-        absl::c_upper_bound(steps, at_ns, [](int64_t ns, const Interval& step) { return ns < step.start_ns; });
-    if (after == steps.begin()) return;
-    NsOfStep& sum = by_step_[group][std::prev(after)->start_ns];
+    StepSums& of_group = by_step_[group];
+    // Most come in the order of steps.
+    if (of_group.last == nullptr || at_ns < of_group.last_step.start_ns || at_ns >= of_group.last_step.end_ns) {
+      const auto after =
+          absl::c_upper_bound(steps, at_ns, [](int64_t ns, const Interval& step) { return ns < step.start_ns; });
+      if (after == steps.begin()) return;
+      of_group.last_step = *std::prev(after);
+      of_group.last = &of_group.by_start[of_group.last_step.start_ns];
+    }
+    NsOfStep& sum = *of_group.last;
     sum.host += static_cast<double>(host_ns);
     sum.gpu += static_cast<double>(gpu_ns);
   }
@@ -132,7 +138,8 @@ class Summer {
       const auto n = static_cast<double>(count);
       return std::sqrt(std::max(squares - sum * sum / n, 0.0) / (n - 1) / n);
     };
-    for (const auto& [group, steps] : by_step_) {
+    for (const auto& [group, of_group] : by_step_) {
+      const auto& steps = of_group.by_start;
       sums_.groups[group].error_ns = error_of(steps, &NsOfStep::host, sums_.step_count);
       sums_.groups[group].gpu_error_ns = error_of(steps, &NsOfStep::gpu, sums_.gpu_step_count);
     }
@@ -444,7 +451,12 @@ class Summer {
     double host = 0;
     double gpu = 0;
   };
-  std::map<GroupIndex, std::map<int64_t, NsOfStep>> by_step_;  // of runs in windows; by the step's start
+  struct StepSums {
+    std::map<int64_t, NsOfStep> by_start;
+    Interval last_step = {};
+    NsOfStep* last = nullptr;
+  };
+  std::unordered_map<GroupIndex, StepSums> by_step_;  // of runs in windows
   LayerSums sums_;
 };
 

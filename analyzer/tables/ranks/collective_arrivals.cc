@@ -24,6 +24,7 @@ constexpr char kApart[] =
     "them: the clocks are apart, or the recordings begin with other operations";
 constexpr char kSwapped[] =
     "operations that ran at the same time on a rank and began in another order than on the others";
+constexpr char kBetweenTwo[] = "sends and receives between two ranks, which are compared with none";
 constexpr double kMostSwapped = 0.05;  // of the operations of a kind; more are those of several groups
 constexpr char kPartsOnly[] =
     "collective operations of a run that was read in parts can't be matched between ranks";  // which is the k-th?
@@ -106,6 +107,11 @@ std::map<std::string, std::vector<Member>> FindCollectiveRanges(const TraceModel
   return by_name;
 }
 
+int32_t RestartOf(const ProcessInfo& process) {
+  int32_t restart = 0;
+  return absl::SimpleAtoi(RankVariable(process, {"TORCHELASTIC_RESTART_COUNT"}), &restart) ? restart : 0;
+}
+
 absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> CollectivesOnGpu(const TraceModel& model) {
   absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> spans;
   for (GpuIndex i = 0; i < model.gpu.size(); ++i) {
@@ -128,6 +134,16 @@ bool IsSynchronizing(CollectiveKind kind) {
          kind == CollectiveKind::kBarrier;
 }
 
+std::vector<std::vector<Member>> ByRestart(const TraceModel& model, const std::vector<Member>& members) {
+  std::map<int32_t, std::vector<Member>> by_restart;
+  for (const Member& member : members) by_restart[RestartOf(model.processes[member.process])].push_back(member);
+  std::vector<std::vector<Member>> met;
+  for (auto& [restart, of] : by_restart) {
+    if (of.size() >= 2) met.push_back(std::move(of));
+  }
+  return met;
+}
+
 bool HasRankTwice(const std::vector<Member>& members) {
   std::set<int32_t> ranks;
   return !absl::c_all_of(members, [&](const Member& member) { return ranks.insert(member.rank).second; });
@@ -142,12 +158,14 @@ class Matcher {
       if (FindCollectiveRanges(model_).size() + FindCommunicators(model_).size() > 0) result_.oddities[kPartsOnly] = 1;
       return std::move(result_);
     }
-    for (const auto& [name, members] : FindCollectiveRanges(model_)) {
-      if (members.size() < 2) continue;
-      if (HasRankTwice(members)) {
-        ++result_.oddities[kSeveralGroups];
-      } else if (!MatchRanges(*CollectiveOf(name), members)) {
-        ++result_.oddities[kCrossed];
+    CountMessages();
+    for (const auto& [name, all] : FindCollectiveRanges(model_)) {
+      for (const std::vector<Member>& members : ByRestart(model_, all)) {
+        if (HasRankTwice(members)) {
+          ++result_.oddities[kSeveralGroups];
+        } else if (!MatchRanges(*CollectiveOf(name), members)) {
+          ++result_.oddities[kCrossed];
+        }
       }
     }
     MatchCalls();
@@ -155,18 +173,27 @@ class Matcher {
   }
 
  private:
+  void CountMessages() {
+    const auto is_message = [&](const ScopeLook& look) {
+      const std::optional<CollectiveKind> kind = CollectiveOf(model_.names[look.name]);
+      return kind && IsBetweenTwo(*kind);
+    };
+    ForEachScopeThat(model_.scopes, is_message, [&](ScopeIndex) { ++result_.oddities[kBetweenTwo]; });
+  }
+
   void MatchCalls() {
     for (const AggregateRow& row : model_.aggregates) {
       if (!IsCollective(model_.ops[row.op])) continue;
       result_.oddities[kTotalsOnly] = 1;
       return;
     }
-    for (const auto& [communicator, members] : FindCommunicators(model_)) {
-      if (members.size() < 2) continue;
-      if (HasRankTwice(members)) {
-        ++result_.oddities[kSeveralGroups];
-      } else {
-        MatchMembers(members);
+    for (const auto& [communicator, all] : FindCommunicators(model_)) {
+      for (const std::vector<Member>& members : ByRestart(model_, all)) {
+        if (HasRankTwice(members)) {
+          ++result_.oddities[kSeveralGroups];
+        } else {
+          MatchMembers(members);
+        }
       }
     }
   }

@@ -44,12 +44,15 @@ using Communicator = std::tuple<std::string, int32_t, size_t>;  // family, ranks
 std::map<Communicator, std::vector<CollectiveMember>> FindCommunicators(const TraceModel& model);
 // Ranges of collective operations by name, of processes with a rank.
 std::map<std::string, std::vector<CollectiveMember>> FindCollectiveRanges(const TraceModel& model);
+// How often torchrun had restarted the job when this process began; 0: or not told.
+int32_t RestartOf(const ProcessInfo& process);
 // From the first kernel of each call to its last one, for calls with kernels.
 absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> CollectivesOnGpu(const TraceModel& model);
 
 // The k-th collective operation of a communicator on one rank is the k-th on every other: NCCL and MPI require the same
 // order. Communicators of different processes are matched if they have the same number of ranks, are the process's n-th
-// of that size (and of that rank, if one process has several devices), and all ranks in them differ. Not matched:
+// of that size (and of that rank, if one process has several devices), and all ranks in them differ. A rank that torchrun
+// restarted meets those of its own start only. Not matched:
 // operations between two ranks, captured or failed operations, unknown ranks, runs with aggregated calls, and runs of
 // which only parts were read. Ranges of backends (scope_names.h) do not identify a communicator: the k-th of a kind
 // on one rank is the k-th of that kind on every other one, unless a rank finished before another began, which shows that
@@ -59,9 +62,11 @@ Meetings MatchCollectives(const TraceModel& model);
 
 // Which rank the others wait for, for the table ranks and for what judges by it.
 struct RankFacts {
+  ProcessIndex process = 0;
   std::string name;  // "rank 0"; "process 4711" if the launcher gave no rank
   double step_ns = 0;
-  double waiting_ns = 0;  // in a mean step, in collectives, until the last rank had come; 0: not known
+  double waiting_ns = 0;       // in a mean step, in collectives, until the last rank had come; 0: not known
+  double no_processor_ns = 0;  // in a mean step its first thread waited for one; 0: or not known
   int64_t collectives = 0;
   int64_t came_last = 0;
   bool is_late = false;  // the others wait mostly for it

@@ -26,6 +26,7 @@ struct RankSums {
   bool is_late = false;   // the others wait for it, by more than chance would have it
   int64_t waiting_ns = 0;
   bool knows_waiting = true;
+  double no_processor = 0;  // part of the time of its steps
 };
 
 struct RankRow {
@@ -38,12 +39,18 @@ struct RankRow {
   // GPU work, over the steps that were measured.
   Cell OfGpu(int64_t ns) const { return sums.devices > 0 ? Mean(ns, std::max<int64_t>(1, time.steps)) : Cell(); }
   bool KnowsWaiting() const { return sums.collectives > 0 && sums.knows_waiting; }
+  double NoProcessorNs() const {
+    return sums.no_processor * static_cast<double>(time.duration_ns) / static_cast<double>(steps());
+  }
 };
 
 TypedColumns<RankRow> RanksColumns(bool has_ranks) {
   TypedColumns<RankRow> columns = {
       {TextColumn("rank"), "As set by its launcher (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID).",
        Known(&RankRow::rank)},
+      {Detail(NumberColumn("restart")),
+       "How often torchrun had restarted its ranks before it began: compared within it.",
+       [](const RankRow& row) { return int64_t{RestartOf(row.process)}; }},
       {NumberColumn("process"), "Process id.", [](const RankRow& row) { return row.process.pid; }},
       {Detail(TextColumn("host")), "Machine.", [](const RankRow& row) { return KnownText(row.process.host); }},
       {NumberColumn("devices"), "GPUs that worked for it.", [](const RankRow& row) { return row.sums.devices; }},
@@ -86,6 +93,13 @@ TypedColumns<RankRow> RanksColumns(bool has_ranks) {
        [](const RankRow& row) {
          return row.KnowsWaiting() ? Percent(row.sums.waiting_ns, row.time.duration_ns) : Cell();
        }},
+      {Detail(TimeColumn("no_processor")),
+       "In a mean step, its first thread was runnable without a processor, by the launcher's samples from the first "
+       "step "
+       "to the last.",
+       [](const RankRow& row) {
+         return row.sums.no_processor > 0 ? Cell(static_cast<int64_t>(row.NoProcessorNs())) : Cell();
+       }},
   };
   columns.Find("rank")->detail = !has_ranks;
   return columns;
@@ -121,6 +135,22 @@ std::vector<double> WithoutOutliers(std::vector<double> differences) {
   return differences;
 }
 
+// Part of this time in which the process's first thread was runnable without running; 0: or no samples.
+double NoProcessorPart(const TraceModel& model, ProcessIndex process, const Interval& time) {
+  const LoadSample* first = nullptr;
+  const LoadSample* last = nullptr;
+  const auto is_before = [](const LoadSample& sample, ProcessIndex index) { return sample.process < index; };
+  auto sample = absl::c_lower_bound(model.loads, process, is_before);
+  for (; sample != model.loads.end() && sample->process == process; ++sample) {
+    if (sample->time_ns < time.start_ns || sample->time_ns > time.end_ns) continue;
+    if (first == nullptr) first = &*sample;
+    last = &*sample;
+  }
+  if (first == last) return 0;
+  return static_cast<double>(last->waiting_ns - first->waiting_ns) /
+         static_cast<double>(last->time_ns - first->time_ns);
+}
+
 class RankTable {
  public:
   RankTable(const TraceModel& model, const std::vector<StepTrack>& tracks)
@@ -131,6 +161,11 @@ class RankTable {
     for (const StepGroup& group : GroupSteps(tracks)) {
       const MeasuredTime& time = times_[group.process];
       if (group.kind == time.kind && group.sort == time.sort) steps_[group.process] = group.steady;
+    }
+    for (ProcessIndex process = 0; process < steps_.size(); ++process) {
+      const std::vector<const Step*>& of = steps_[process];
+      if (of.empty()) continue;
+      sums_[process].no_processor = NoProcessorPart(model, process, {of.front()->start_ns, of.back()->end_ns});
     }
     AddWork();
     const Meetings found = MatchCollectives(model);
@@ -148,7 +183,10 @@ class RankTable {
     const TypedColumns<RankRow> columns = RanksColumns(has_ranks);
     Table table = NewTable("ranks", "Ranks compared", columns);
     const std::vector<ProcessIndex> shown = Compared();
-    if (shown.empty()) return table;
+    if (shown.empty()) {
+      AddNotMatched(&table);
+      return table;
+    }
     for (const ProcessIndex process : shown) AddRow(columns, RowOf(process), &table);
     AddNotes(shown, &table);
     return table;
@@ -160,9 +198,11 @@ class RankTable {
       const RankRow row = RowOf(process);
       const auto steps = static_cast<double>(row.steps());
       const std::string pid = absl::StrCat("process ", row.process.pid);
-      facts.push_back({.name = row.rank.empty() ? pid : absl::StrCat("rank ", row.rank),
+      facts.push_back({.process = process,
+                       .name = row.rank.empty() ? pid : Label(process),
                        .step_ns = static_cast<double>(row.time.duration_ns) / steps,
                        .waiting_ns = row.KnowsWaiting() ? static_cast<double>(row.sums.waiting_ns) / steps : 0,
+                       .no_processor_ns = row.NoProcessorNs(),
                        .collectives = row.sums.collectives,
                        .came_last = row.sums.came_last,
                        .is_late = row.sums.is_late});
@@ -256,7 +296,9 @@ class RankTable {
   // "0", or "process 4711" if the launcher gave no rank.
   std::string Label(ProcessIndex process) const {
     const std::string rank = RankOf(model_.processes[process]);
-    return rank.empty() ? ProcessLabel(model_, process) : absl::StrCat("rank ", rank);
+    const int32_t restart = RestartOf(model_.processes[process]);
+    if (rank.empty()) return ProcessLabel(model_, process);
+    return absl::StrCat("rank ", rank, restart > 0 ? absl::StrCat(" after restart ", restart) : "");
   }
 
   void AddNotes(const std::vector<ProcessIndex>& shown, Table* table) const {
@@ -288,6 +330,10 @@ class RankTable {
           "Not all machines of the ranks are known: arrivals are only as exact as their clocks (CLOCK_REALTIME) "
           "agree.");
     }
+    AddNotMatched(table);
+  }
+
+  void AddNotMatched(Table* table) const {
     for (const auto& [sentence, count] : oddities_) {
       table->notes.push_back(absl::StrCat("Not matched: ", sentence, " (", count, ")."));
     }
@@ -331,8 +377,12 @@ class RankTable {
 }  // namespace
 
 absl::StatusOr<Table> RanksTable(const TraceModel& model, const TableOptions& options) {
-  if (model.processes.size() < 2) return NewTable("ranks", "Ranks compared", RanksColumns(false));
-  return RankTable(model, options.analysis->steps()).Make();
+  Table table = model.processes.size() < 2 ? NewTable("ranks", "Ranks compared", RanksColumns(false))
+                                           : RankTable(model, options.analysis->steps()).Make();
+  const bool is_untold = table.rows.empty() && table.notes.empty();
+  if (is_untold && FindCollectiveRanges(model).size() + FindCommunicators(model).size() > 0)
+    table.notes.emplace_back("One rank is in this run: there is none to compare it with.");
+  return table;
 }
 
 std::vector<RankFacts> RanksCompared(const TraceModel& model, const std::vector<StepTrack>& tracks) {

@@ -230,6 +230,19 @@ TEST(AnswerTest, WaitingForRanksIsNotPython) {
   EXPECT_THAT(answer, ContainsRegex(" +200 ms +20 %"));
 }
 
+// … and operators of torch.distributed begin them, or wait until a thread of Gloo has done one.
+TEST(AnswerTest, OperatorsOfRanksAreCommunication) {
+  ModelBuilder builder;
+  constexpr int64_t kMs = 1'000'000;
+  int64_t at_ms = 0;
+  for (const char* name :
+       {"aten::mm", "c10d::allreduce_", "_c10d_functional::wait_tensor", "_AlltoAllSingleBackward"}) {
+    builder.Scope(name, ScopeKind::kFrameworkOp, at_ms * kMs, 250 * kMs);
+    at_ms += 250;
+  }
+  EXPECT_THAT(AnswerOf(builder.Build()), ContainsRegex("  communication +750 ms +75 %"));
+}
+
 TEST(AnswerTest, PartsThatTheProgramCausesHaveItsLines) {
   for (const bool sleeps : {false, true}) {
     const std::string name = sleeps ? "blocked (sleep)" : "Python or native code";

@@ -100,7 +100,8 @@ TEST(FasterForm, ReducesGradientsOnce) {
 
 // So many collective operations in each step of 1 ms, which are called there, with ranges in which the thread waits for other
 // ranks: 600 us in all.
-CpuProgram::Found Communicating(const char* op, int count, const char* function = "all_reduce",
+// `around`: what they are in.
+CpuProgram::Found Communicating(const char* op, int count, const char* around, const char* function = "all_reduce",
                                 const char* network = "DistributedDataParallel.forward") {
   CpuProgram program;
   program.UseTorch();
@@ -109,7 +110,11 @@ CpuProgram::Found Communicating(const char* op, int count, const char* function 
       {{"/v/site-packages/torch/distributed/distributed_c10d.py", function, 99}, {"/home/u/train.py", "<module>", 9}});
   const int64_t ns = 600'000 / count;
   for (int64_t at_ns = 0; at_ns < CpuProgram::kSteps * CpuProgram::kStepNs; at_ns += CpuProgram::kStepNs) {
+    const ScopeKind kind = absl::StrContains(around, "Backward") ? ScopeKind::kBackwardNode
+                           : absl::StrContains(around, "::")     ? ScopeKind::kFrameworkOp
+                                                                 : ScopeKind::kUserRange;
     for (int i = 0; i < count; ++i) {
+      if (*around != 0) program.builder().Scope(around, kind, at_ns + 1000 + i * ns, ns);
       program.builder().Scope(op, ScopeKind::kFrameworkOp, at_ns + 1000 + i * ns, ns / 10, 0, -1, line);
       program.builder().Scope("gloo:any", ScopeKind::kUserRange, at_ns + 1000 + i * ns + ns / 10, ns - ns / 10);
     }
@@ -119,17 +124,51 @@ CpuProgram::Found Communicating(const char* op, int count, const char* function 
 }
 
 TEST(FasterForm, HasFewAndLargeCollectives) {
-  const auto buckets = Communicating("c10d::allreduce_", 10);
+  constexpr char kBackward[] = "AddmmBackward0", kForward[] = "DistributedDataParallel.forward",
+                 kSharded[] = "Optimizer.step#ZeroRedundancyOptimizer.step", kReduce[] = "c10d::allreduce_";
+  const auto buckets = Communicating(kReduce, 10, kBackward);
   ASSERT_THAT(buckets.rows, SizeIs(1));
   EXPECT_NEAR(static_cast<double>(buckets.Gain(0)), 0.9 * 600'000, 10'000);
   EXPECT_EQ(buckets.Of(0, "line"), "train.py:9");
   EXPECT_THAT(buckets.Of(0, "advice"), HasSubstr("bucket_cap_mb"));
-  EXPECT_THAT(Communicating("c10d::allreduce_", 2).rows, IsEmpty());
-  EXPECT_THAT(Communicating("c10d::allreduce_", 10, "all_reduce", "Net.forward").rows, IsEmpty());
-  EXPECT_THAT(Communicating("c10d::broadcast_", 1).Of(0, "advice"), HasSubstr("broadcast_buffers=False"));
-  EXPECT_THAT(Communicating("c10d::_allgather_base_", 20).Of(0, "advice"), HasSubstr("FSDP"));
-  EXPECT_THAT(Communicating("c10d::allgather_", 2, "all_gather_object").Of(0, "finding"), HasSubstr("pickled"));
-  EXPECT_THAT(Communicating("c10d::allgather_", 2, "all_gather").rows, IsEmpty());
+  EXPECT_THAT(Communicating(kReduce, 2, kBackward).rows, IsEmpty());
+  EXPECT_THAT(Communicating(kReduce, 10, kBackward, "all_reduce", "Net.forward").rows, IsEmpty());
+  EXPECT_THAT(Communicating("c10d::broadcast_", 1, kForward).Of(0, "advice"), HasSubstr("broadcast_buffers=False"));
+  EXPECT_THAT(Communicating("c10d::_allgather_base_", 20, "").Of(0, "advice"), HasSubstr("FSDP"));
+  EXPECT_THAT(Communicating("c10d::allgather_", 2, "", "all_gather_object").Of(0, "finding"), HasSubstr("pickled"));
+  EXPECT_THAT(Communicating("c10d::allgather_", 2, "", "all_gather").rows, IsEmpty());
+  // What DistributedDataParallel does not do itself.
+  EXPECT_THAT(Communicating("c10d::broadcast_", 9, kSharded).Of(0, "advice"), HasSubstr("parameters_as_bucket_view"));
+  EXPECT_THAT(Communicating("c10d::broadcast_", 9, "").rows, IsEmpty());
+  EXPECT_THAT(Communicating(kReduce, 10, "", "all_reduce", "Net.forward").Of(0, "finding"), HasSubstr("one by one"));
+  EXPECT_THAT(Communicating(kReduce, 10, "_c10d_functional::all_reduce_").rows, IsEmpty());
+}
+
+// Each rank receives so many tensors for so many microbatches, and waits for them in 600 us of 1 ms.
+CpuProgram::Found Pipeline(int received, int microbatches) {
+  CpuProgram program;
+  program.UseTorch();
+  for (int64_t at_ns = 0; at_ns < CpuProgram::kSteps * CpuProgram::kStepNs; at_ns += CpuProgram::kStepNs) {
+    for (int i = 0; i < microbatches; ++i) {
+      program.builder().Scope(absl::StrCat("Forward ", i), ScopeKind::kUserRange, at_ns + 1000 + i * 10'000, 9'000);
+    }
+    const int64_t ns = 600'000 / received;
+    for (int i = 0; i < received; ++i)
+      program.builder().Scope("c10d::recv_", ScopeKind::kFrameworkOp, at_ns + 300'000 + i * ns, ns - 10);
+    for (int i = 0; i < received; ++i)
+      program.builder().Scope("gloo:recv", ScopeKind::kUserRange, at_ns + 300'000 + (i + 1) * ns - 10, 10);
+  }
+  return program.Find("faster-form");
+}
+
+TEST(FasterForm, HasMoreMicrobatchesThanStages) {
+  const auto found = Pipeline(6, 4);  // of the first and the last of four 4, of those between 8
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("A pipeline of 4 stages has 4 microbatches a training step"));
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("nothing to do in 3 of 7 turns"));
+  EXPECT_NEAR(static_cast<double>(found.Gain(0)), 1e6 * 3 / 7 / 2, 1'000);
+  EXPECT_THAT(Pipeline(48, 32).rows, IsEmpty());  // 3 of 35
+  EXPECT_THAT(Pipeline(5, 4).rows, IsEmpty());    // of no number of stages
 }
 
 // A module calls so many of a list, and joins what they return; `differs`: one of them computes something else; `between`: the

@@ -352,12 +352,19 @@ class LateRankTest : public testing::Test {
   // Two ranks meet once in each step; `late_ns`: of each rank, in steps that repeat. `longer_ns`: by so much one step is
   // longer, in which the second rank is later by that.
   std::vector<std::string> Found(const std::vector<std::vector<int64_t>>& late_ns, int64_t longer_ns = 0,
-                                 int count = kSteps) {
+                                 int count = kSteps, std::vector<int64_t> no_processor_ns = {}) {
     GpuProgram program;
     const ThreadIndex other = program.builder().AddThread(program.builder().AddProcess());
     std::vector<int64_t> starts;
     for (int step = 0; step <= count; ++step) starts.push_back(step * kStepNs + (step > count / 2 ? longer_ns : 0));
     for (int rank : {0, 1}) program.Steps(starts, static_cast<ProcessIndex>(rank));
+    for (uint32_t rank = 0; rank < no_processor_ns.size(); ++rank) {
+      for (const size_t step : {size_t{1}, starts.size() - 2}) {
+        program.builder().model().loads.push_back({.process = rank,
+                                                   .time_ns = starts[step],
+                                                   .waiting_ns = static_cast<int64_t>(step) * no_processor_ns[rank]});
+      }
+    }
     for (int step = 0; step < count; ++step) {
       const int64_t at_ns = starts[step] + 500'000;
       std::vector<int64_t> late = late_ns[step % late_ns.size()];
@@ -376,6 +383,7 @@ class LateRankTest : public testing::Test {
     for (const size_t row : RowsWhere(table, {{"rule", "late-rank"}})) {
       EXPECT_LT(Integer(table, row, "gain"), kStepNs);
       found.push_back(absl::StrCat(Text(table, row, "where"), " ", Integer(table, row, "gain")));
+      if (absl::StrContains(Text(table, row, "finding"), "longer for a processor")) found.back() += " starved";
     }
     return found;
   }
@@ -392,6 +400,14 @@ TEST_F(LateRankTest, OneIsMostlyLast) {
   EXPECT_THAT(Found({{0, 200'000}, {0, 200'000}, {200'000, 0}}, 0, 200), ElementsAre(HasSubstr("process")));
   EXPECT_THAT(Found({{0, 200'000}, {120'000, 0}}, 0, 200), ElementsAre(HasSubstr("process")));  // 62.5 %
   EXPECT_THAT(Found({{0, 200'000}, {150'000, 0}}, 0, 200), ElementsAre(HasSubstr("ranks")));    // 57.1 %
+}
+// They wait for processors longer than for each other: that is why one comes after the other.
+TEST_F(LateRankTest, ProcessorsAreWhy) {
+  EXPECT_THAT(Found({{0, 200'000}, {200'000, 0}}, 0, kSteps, {150'000, 150'000}), IsEmpty());
+  EXPECT_THAT(Found({{0, 200'000}, {200'000, 0}}, 0, kSteps, {50'000, 50'000}), ElementsAre("ranks 100000"));
+  EXPECT_THAT(Found({{0, 200'000}, {0, 200'000}}, 0, kSteps, {150'000, 150'000}), ElementsAre("process 4712 200000"));
+  EXPECT_THAT(Found({{0, 200'000}, {0, 200'000}}, 0, kSteps, {0, 150'000}), ElementsAre("process 4712 200000 starved"));
+  EXPECT_THAT(Found({{0, 200'000}, {0, 200'000}}, 0, kSteps, {250'000, 400'000}), IsEmpty());
 }
 // Two equal ranks: in six steps one of them is the last four times, or once much later, by chance.
 TEST_F(LateRankTest, ChanceNamesNobody) {

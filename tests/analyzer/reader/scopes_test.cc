@@ -154,6 +154,21 @@ TEST(Scopes, OverlappingOnesAreShortened) {
   EXPECT_EQ(OddityCount(model, "overlapped another one"), 1);
 }
 
+// From its call to the end of the wait for it, a message of torch.distributed lies across what the thread does meanwhile.
+TEST(Scopes, MessagesAreWaitedForWhenAllElseIsDone) {
+  const TraceModel model = LoadText(
+      Start() + "packet { interned { string { iid: 5 value: \"gloo:recv\" } } }\n" + CallText(1, 1, 40'000, 1'000) +
+      ScopeText({.name = 1, .end = 50'000, .duration = 40'000, .first_sequence = 1, .calls = 1}) +
+      ScopeText({.name = 5, .end = 70'000, .duration = 65'000, .first_sequence = 1, .calls = 1, .kind = "USER_RANGE"}) +
+      ScopeText({.name = 5, .end = 80'000, .duration = 70'000, .first_sequence = 1, .calls = 1, .kind = "USER_RANGE"}) +
+      ScopeText({.name = 2, .end = 90'000, .duration = 15'000, .first_sequence = 2}));
+  EXPECT_EQ(model.scopes.start_ns, (std::vector<int64_t>{10'000, 50'000, 75'000, 75'000}));
+  EXPECT_EQ(model.scopes.duration_ns, (std::vector<int64_t>{40'000, 20'000, 15'000, 5'000}));
+  EXPECT_EQ(model.scopes.parent, (std::vector<ScopeIndex>{kNone, kNone, kNone, 2}));
+  EXPECT_EQ(model.calls.scope, (std::vector<ScopeIndex>{0}));
+  EXPECT_TRUE(model.oddities.empty());
+}
+
 TEST(Scopes, ThreadsAndProcessesHaveTheirOwn) {
   const std::string with_scopes =
       Start() + CallText(1, 1, 400, 100, 2) + CallText(1, 1, 400, 100, 1) +

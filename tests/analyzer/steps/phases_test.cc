@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/layers/framework/framework_links.h"
+#include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/step_assembly.h"
 #include "tests/analyzer/builders/model_builder.h"
 #include "tests/analyzer/builders/training_program.h"

@@ -1,4 +1,5 @@
 // The tables `devices` and `ranks`.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -209,6 +210,30 @@ TEST(RanksTableTest, ProcessesOfSeveralGroupsAreNotMatched) {
   EXPECT_TRUE(RunPass("ranks", run.Build()).rows.empty());
 }
 
+// torchrun starts all ranks again: each start is a group of its own.
+TEST(RanksTableTest, ARankThatCameBackMeetsThoseOfItsStart) {
+  GpuRun run(4);
+  for (ProcessIndex process = 0; process < 4; ++process) {
+    run.AllReduce(process, process % 2, process < 2 ? 10 : 500 + 50 * (process % 2), 100, " blocking: true");
+    run.builder().model().processes[process].rank_variables.push_back(
+        {"TORCHELASTIC_RESTART_COUNT", process < 2 ? "0" : "1"});
+  }
+  const Table table = RunPass("ranks", run.Build());
+  ASSERT_EQ(table.rows.size(), 4u);
+  for (size_t row = 0; row < 4; ++row) EXPECT_EQ(Integer(table, row, "collectives"), 1);
+  std::vector<std::pair<int64_t, int64_t>> late;  // restart, time after the first rank
+  for (size_t row = 0; row < 4; ++row)
+    late.emplace_back(Integer(table, row, "restart"), Integer(table, row, "lateness"));
+  EXPECT_THAT(late, testing::UnorderedElementsAre(std::pair(0, 0), std::pair(0, 0), std::pair(1, 0), std::pair(1, 50)));
+}
+
+TEST(RanksTableTest, WithoutRowsItSaysWhy) {
+  ModelBuilder builder;
+  builder.model().processes.front().rank_variables = {{"RANK", "3"}};
+  builder.Scope("gloo:all_reduce", ScopeKind::kUserRange, 0, 10);
+  EXPECT_THAT(RunPass("ranks", builder.Build(100)).notes, testing::ElementsAre(testing::HasSubstr("One rank")));
+}
+
 // What torch.distributed's Gloo records: one range per operation, on a separate thread.
 class GlooRun {
  public:
@@ -274,7 +299,11 @@ TEST(RanksTableTest, RangesOfSeveralGroupsAreNotMatched) {
       run.Range(rank, "all_reduce", start_ns, start_ns + 20);
     }
   }
-  EXPECT_TRUE(RunPass("ranks", run.Build()).rows.empty());
+  run.Range(0, "send", 800, 810);
+  const Table table = RunPass("ranks", run.Build());
+  EXPECT_TRUE(table.rows.empty());
+  EXPECT_THAT(table.notes, testing::ElementsAre(testing::HasSubstr("several groups"),
+                                                testing::HasSubstr("sends and receives between two ranks")));
 }
 
 // Two threads of the backend reduce buckets at the same time: a wait is one, and the two may begin in another order.

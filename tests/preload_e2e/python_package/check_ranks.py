@@ -119,6 +119,13 @@ class Faults(Case):
         self.assert_waited_for(3, 1, 0, "waiting for a processor")
         self.assertRegex(answer.findings[1], r"^Rank 3 \(host node0\): compute takes .* in all steps; it waits for a processor\.$")
 
+    def test_late_code(self):
+        """A checkpoint, a log, a sleep of one rank between two steps: no phase of them is longer."""
+        job = rank_exports.Job()
+        job.between[200:, 2] += 6 * MS
+        self.compared(job)
+        self.assert_waited_for(2, 1, 200, "code before its forward pass")
+
     def test_late_loader(self):
         for count, rank in ((8, 2), (2, 1)):
             job = rank_exports.Job(ranks=count, hosts=1, library="gloo")
@@ -289,9 +296,13 @@ class Mixed(Case):
         shutil.rmtree(os.path.join(self.folder, "rank3"))
         code, lines = self.printed()
         self.assertEqual((code, lines[:2]), (0, ["Nothing was found in what could be compared.",
-                                                 "Not known: whether ranks 3 are waited for, because they have no export."]))
-        os.remove(os.path.join(self.folder, "rank4", "raw_processes.parquet"))
-        self.assertEqual(self.printed()[0], 2)
+                                                 "Not known: who of the missing ranks (3) is waited for, because they have no export."]))
+        shutil.rmtree(os.path.join(self.folder, "rank4", "raw_collectives"))
+        self.assertIn("Not known: whether the others wait for 1 of the 7 ranks, because exports hold none of their operations.",
+                      self.printed()[1])
+        for name in ("raw_steps", "raw_processes"):  # an upload that is incomplete
+            os.remove(os.path.join(self.folder, "rank4", f"{name}.parquet"))
+            self.assertEqual(self.printed()[0], 2)
         for rank in (1, 2, 4, 5, 6, 7):
             shutil.rmtree(os.path.join(self.folder, f"rank{rank}"))
         code, lines = self.printed()

@@ -47,6 +47,7 @@ class Job:
         each = rng.normal(1, 0.004, ranks)  # no two processors are equal
         shape = (steps, ranks)
         self.input = 1 * MS * rng.gamma(20, 1 / 20, shape)
+        self.between = numpy.zeros(shape)  # input and the forward pass
         self.work = 20 * MS * each * rng.normal(1, noise, shape)  # of all layers
         self.work *= numpy.where(rng.random(shape) < 0.005, 1.5, 1)  # a disturbance now and then
         self.no_processor = rng.exponential(0.05 * MS, shape)
@@ -69,7 +70,7 @@ class Job:
         busy = now.copy()
         for step in range(steps):
             self.start[step] = now
-            computed = now + self.input[step] + (self.work[step] + self.no_processor[step]) / 2
+            computed = now + self.input[step] + self.between[step] + (self.work[step] + self.no_processor[step]) / 2
             for bucket in range(buckets):
                 computed = computed + (self.work[step] + self.no_processor[step]) / 2 / buckets
                 self.came[step, bucket] = numpy.maximum(computed, busy)
@@ -110,11 +111,12 @@ class Job:
             "no_processor_ns": self.no_processor[:n, r],
             "exposed_communication_ns": self.exposed[:n, r] if self.library == "NCCL" else None})
         read = start + self.input[:n, r].astype(int)
-        forward = read + (self.work[:n, r] / 2).astype(int)
+        begin = read + self.between[:n, r].astype(int)
+        forward = begin + (self.work[:n, r] / 2).astype(int)
         update = stop - MS
         self._put(folder, "raw_phases", {
             "step_id": numpy.repeat(number, 4), "phase": ["input", "forward", "backward", "update"] * n,
-            "start_ns": numpy.stack([start, read, forward, update], 1).ravel(),
+            "start_ns": numpy.stack([start, begin, forward, update], 1).ravel(),
             "end_ns": numpy.stack([read, forward, update, stop], 1).ravel()})
         m = n * self.buckets
         is_gloo = self.library == "gloo"
