@@ -6,6 +6,9 @@
 // Evidence: TensorFlow names the operations that Python calls; of JAX each operation runs as a program of its own, and functions
 // that are differentiated are traced again each time. Keras's run_eagerly is debug-switch's. The gain is at most what is no
 // operation's own time; in the executor, what no library computes.
+//
+// A short program of JAX that Python calls again and again is a loop that JAX could compile, too (lax.scan, vmap), with or
+// without steps: from one run to the next, a good part of the time passes outside of its operations.
 
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
@@ -21,7 +24,11 @@ constexpr double kOpsOfProgram = 4;       // at most, in the mean
 constexpr double kFewestNodes = 1'000;    // of a step of TensorFlow's executor
 constexpr double kLongestNodeNs = 5'000;  // in the mean, without calls of libraries
 constexpr double kNodesPercent = 50;
-constexpr double kLongestOpNs = 1'000'000;  // mean time from one to the next: a step of longer ones has other causes
+constexpr double kLongestOpNs = 400'000;      // mean time from one to the next: a step of longer ones has other causes
+constexpr int64_t kFewestCalls = 500;         // of one program, one behind the other
+constexpr double kLoopOutsidePart = 0.3;      // of that time
+constexpr double kLongestCallNs = 1'000'000;  // mean time from one to the next
+constexpr double kLoopPercent = 5;            // windows of recording hold a part of the run
 
 bool IsWaiting(const WorkItem& item) {
   return item.doing.activity == ActivityKind::kDataLoading || item.doing.activity == ActivityKind::kWaiting;
@@ -36,6 +43,60 @@ struct Programs {
   double slices = 0;  // of the operations: they take elements or rows of an array
   std::string line;   // of the one with most runs
 };
+
+// Runs of one program, each directly behind another one of it: from one's begin to the next one's.
+struct Loop {
+  std::string program, line;
+  int64_t calls = 0;
+  double ns = 0, own_ns = 0;  // the latter in operations
+};
+
+// The one that takes most time in the steps.
+Loop LongestLoop(const StepFacts& facts) {
+  struct Run {
+    int64_t start_ns = INT64_MAX;
+    double own_ns = 0;
+    uint32_t op = 0;
+  };
+  const TraceModel& model = facts.model();
+  const ScopeColumns& scopes = model.scopes;
+  std::map<std::pair<ProcessIndex, int64_t>, Run> runs;  // in the order in which they began
+  std::vector<bool> has_inner(scopes.size());
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+    if (scopes.look[scope].kind != ScopeKind::kXlaOp) continue;
+    const CompiledLink link = CompiledLink::Of(scopes.link[scope]);
+    const ProcessIndex process = model.threads[scopes.thread[scope]].process;
+    if (link.run == 0 || link.op >= model.compiled_ops.size()) continue;
+    Run& run = runs[{process, link.run}];
+    if (scopes.start_ns[scope] < run.start_ns) run = {scopes.start_ns[scope], run.own_ns, link.op};
+    run.own_ns += static_cast<double>(scopes.duration_ns[scope]);
+    // A loop's own time is its operations'.
+    const ScopeIndex parent = scopes.parent[scope];
+    if (parent == kNone || has_inner[parent] || scopes.look[parent].kind != ScopeKind::kXlaOp) continue;
+    has_inner[parent] = true;
+    run.own_ns -= static_cast<double>(scopes.duration_ns[parent]);
+  }
+  std::map<std::string, Loop> loops;  // by program
+  const Run* before = nullptr;
+  ProcessIndex process_before = 0;
+  for (const auto& [key, run] : runs) {
+    const CompiledOp& op = model.compiled_ops[run.op];
+    const bool follows = before != nullptr && key.first == process_before &&
+                         model.compiled_ops[before->op].program == op.program && run.start_ns > before->start_ns;
+    if (follows && (!facts.HasSteps() || facts.StepAt(key.first, before->start_ns) != kNone)) {
+      Loop& loop = loops[op.program];
+      if (loop.calls++ == 0) loop.program = op.program;
+      if (loop.line.empty()) loop.line = op.line;
+      loop.ns += static_cast<double>(run.start_ns - before->start_ns);
+      loop.own_ns += before->own_ns;
+    }
+    before = &run;
+    process_before = key.first;
+  }
+  const auto longest =
+      absl::c_max_element(loops, [](const auto& a, const auto& b) { return a.second.ns < b.second.ns; });
+  return longest == loops.end() ? Loop() : longest->second;
+}
 
 // "jit_dynamic_slice", "jit_squeeze": programs of JAX's own for x[i].
 bool TakesElements(absl::string_view program) {
@@ -159,15 +220,39 @@ std::vector<Finding> InJax(const StepFacts& facts) {
   return {finding};
 }
 
+std::vector<Finding> InJaxLoop(const StepFacts& facts) {
+  const Loop loop = LongestLoop(facts);
+  const auto calls = static_cast<double>(loop.calls);
+  if (loop.calls < kFewestCalls || loop.ns > kLongestCallNs * calls ||
+      loop.ns - loop.own_ns < kLoopOutsidePart * loop.ns)
+    return {};
+  const double gain_ns = std::min((loop.ns - loop.own_ns) / std::max(facts.count(), 1.0), facts.step_ns());
+  if (!facts.IsAtLeast(gain_ns, kLoopPercent)) return {};
+  Finding finding = OpByOp(
+      gain_ns,
+      absl::StrFormat("Python calls the compiled %s %d times one behind the other, as far as it was recorded: %s "
+                      "from one call to the next, %s of it in its operations.",
+                      loop.program, loop.calls, HumanTime(loop.ns / calls), HumanTime(loop.own_ns / calls)),
+      "Have one compiled call do many, in jax.jit: jax.lax.scan or fori_loop in place of Python's loop over steps, "
+      "jax.vmap in place of one over samples.");
+  finding.where = loop.program;
+  finding.line = loop.line;
+  finding.evidence = "table work: operations of that program; when its runs begin";
+  return {finding};
+}
+
 }  // namespace
 
 std::vector<Finding> FindOpByOp(const StepFacts& facts) {
-  if (!facts.HasSteps() || facts.HasGpuTimes()) return {};
+  if (facts.HasGpuTimes()) return {};
   if (facts.Uses("TensorFlow")) {
+    if (!facts.HasSteps()) return {};
     std::vector<Finding> findings = InTensorFlow(facts);
     return findings.empty() ? InExecutor(facts) : findings;
   }
-  return facts.model().compiled_ops.empty() ? std::vector<Finding>() : InJax(facts);
+  if (facts.model().compiled_ops.empty()) return {};
+  std::vector<Finding> findings = facts.HasSteps() ? InJax(facts) : std::vector<Finding>();
+  return findings.empty() ? InJaxLoop(facts) : findings;
 }
 
 }  // namespace dlhook::analyzer::findings

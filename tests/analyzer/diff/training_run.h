@@ -38,6 +38,7 @@ struct RunSpec {
   double library_pace = 1;  // … and an additional one for its library calls
   unsigned seed = 1;
   int batch = 8;
+  int other_batch = 0;  // of each second step; 0: the same
   StepKind kind = StepKind::kTraining;
   int interrupted_every = 0;  // one step in this many takes ten times as long; 0: none
   std::string dtype = "f32";
