@@ -33,7 +33,8 @@ std::map<std::string, double> CountCompilations(const TraceModel& model) {
   return times;
 }
 
-constexpr int64_t kLeastRows = 3;  // times as many: a layer of another width is no batch
+constexpr double kOtherCallsOfStep = 1.5;  // times as many
+constexpr int64_t kLeastRows = 3;          // times as many: a layer of another width is no batch
 
 constexpr TableKind kWork = {"work", "what each layer's time consists of: op, problem, algorithm, formats", WorkTable};
 
@@ -165,6 +166,14 @@ double PartsOfRequest(const Side& before, const Side& after, const NameMap& name
   return (alike_ns > all_ns / 2 || is_as_much) && std::abs(std::log(requests)) >= std::log(kLeastParts) ? requests : 1;
 }
 
+void SetRows(int64_t rows, ComparedSteps& steps) {
+  steps.batch = rows;
+  steps.batch_is_rows = true;
+  for (StepTrack& track : steps.tracks) {
+    for (Step& step : track.steps) step.batch = step.samples = rows;
+  }
+}
+
 // Where batches are not known: one size of all that is computed differs by one and the same factor, and nothing else does; so these
 // are rows of which a step has more on one side.
 void TakeRows(const TableChanges& work, ComparedSteps& base, ComparedSteps& now) {
@@ -172,9 +181,9 @@ void TakeRows(const TableChanges& work, ComparedSteps& base, ComparedSteps& now)
   std::pair<std::string, std::string> sizes;
   for (const RowChange& row : work.rows) {
     const WorkRow cells(work, row);
-    const std::string from = cells.Problem(true), to = cells.Problem(false);
-    if (from.empty() && to.empty()) continue;
+    if (cells.Newest("problem").empty()) continue;
     if (row.rows.match != Match::kResized || cells.Differs("types")) return;
+    const std::string from = cells.Problem(true), to = cells.Problem(false);
     for (const SizeChange& size : ChangedSizes(from, to)) {
       if (!sizes.first.empty() && sizes != std::pair(size.from, size.to)) return;
       sizes = {size.from, size.to};
@@ -183,13 +192,23 @@ void TakeRows(const TableChanges& work, ComparedSteps& base, ComparedSteps& now)
   int64_t from = 0, to = 0;
   if (!absl::SimpleAtoi(sizes.first, &from) || !absl::SimpleAtoi(sizes.second, &to) || from <= 0 || to <= 0) return;
   if (std::max(from, to) < kLeastRows * std::min(from, to)) return;
-  for (const auto& [steps, rows] : {std::pair(&base, from), {&now, to}}) {
-    steps->batch = rows;
-    steps->batch_is_rows = true;
-    for (StepTrack& track : steps->tracks) {
-      for (Step& step : track.steps) step.batch = step.samples = rows;
-    }
-  }
+  SetRows(from, base);
+  SetRows(to, now);
+}
+
+// Rows of the first products are no batch that differs where a step has another number of calls: an encoder, beside a decoder of
+// single tokens.
+void ForgetRows(Side& before, Side& after) {
+  ComparedSteps &base = before.run.steps, &now = after.run.steps;
+  if (base.batch == now.batch || (!base.batch_is_rows && !now.batch_is_rows)) return;
+  const auto calls = [](const Side& side) {
+    double sum = 0;
+    for (const auto& [kind, count] : side.input.work.calls) sum += count;
+    return sum;
+  };
+  if (std::max(calls(before), calls(after)) < kOtherCallsOfStep * std::min(calls(before), calls(after))) return;
+  SetRows(0, base);
+  SetRows(0, now);
 }
 
 GpuTimes LeastGpuTimes(const Runs& base, const Runs& new_side) {
@@ -270,6 +289,7 @@ absl::StatusOr<RunsDiff> DiffRuns(const BaseSide<std::vector<AnalyzedRun>>& base
     changes.push_back(CompareTables(BaseSide<const MeasuredTable*>(&before->run.tables[i]),
                                     NewSide<const MeasuredTable*>(&after->run.tables[i]), names));
   }
+  ForgetRows(*before, *after);
   if (parts == 1) TakeRows(changes.front(), before->run.steps, after->run.steps);
   const Pace pace = FindPace(changes.front());
   const std::vector<Difference> differences =

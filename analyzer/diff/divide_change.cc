@@ -240,9 +240,10 @@ class Divider {
       double calls_ns = (after - before) * time.base_ns / before;
       // Further ops of a framework may be much smaller ones.
       if (row.Is(ActivityKind::kScope) && calls_ns > 0) calls_ns = std::clamp(rest_ns, 0.0, calls_ns);
-      // What one call takes is not known of a side that has few.
+      // What one call takes is not known of a side that has few. Those of another size are, on both, of many.
       const double less = std::min(before, after), more = std::max(before, after);
-      if (less < 1 && more > kManyTimes * less && calls_ns * rest_ns > 0) calls_ns = rest_ns;
+      const bool is_rare = less < 1 && more > kManyTimes * less && row.row().rows.match != Match::kResized;
+      if (is_rare && calls_ns * rest_ns > 0) calls_ns = rest_ns;
       Add(CauseKind::kCalls, calls_ns, CallsWords(row), place);
       rest_ns -= calls_ns;
     }

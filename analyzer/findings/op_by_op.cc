@@ -37,93 +37,93 @@ bool IsWaiting(const WorkItem& item) {
 // Of a mean step: without waiting for a processor.
 double RunningNs(const StepFacts& facts) { return std::max(facts.step_ns() - facts.load().waiting_ns, 0.0); }
 
-// Programs of JAX that ran in the steps.
-struct Programs {
-  double runs = 0, ops = 0;
-  double slices = 0;  // of the operations: they take elements or rows of an array
-  std::string line;   // of the one with most runs
+// An execution of a compiled program of JAX.
+struct ProgramRun {
+  int64_t start_ns = INT64_MAX;
+  uint32_t first = 0;  // its first operation, of model.compiled_ops
+  double ops = 0;
+  double slices = 0;  // of these: they take elements or rows of an array
+  double own_ns = 0;  // in operations; of a loop: in those inside
 };
-
-// Runs of one program, each directly behind another one of it: from one's begin to the next one's.
-struct Loop {
-  std::string program, line;
-  int64_t calls = 0;
-  double ns = 0, own_ns = 0;  // the latter in operations
-};
-
-// The one that takes most time in the steps.
-Loop LongestLoop(const StepFacts& facts) {
-  struct Run {
-    int64_t start_ns = INT64_MAX;
-    double own_ns = 0;
-    uint32_t op = 0;
-  };
-  const TraceModel& model = facts.model();
-  const ScopeColumns& scopes = model.scopes;
-  std::map<std::pair<ProcessIndex, int64_t>, Run> runs;  // in the order in which they began
-  std::vector<bool> has_inner(scopes.size());
-  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
-    if (scopes.look[scope].kind != ScopeKind::kXlaOp) continue;
-    const CompiledLink link = CompiledLink::Of(scopes.link[scope]);
-    const ProcessIndex process = model.threads[scopes.thread[scope]].process;
-    if (link.run == 0 || link.op >= model.compiled_ops.size()) continue;
-    Run& run = runs[{process, link.run}];
-    if (scopes.start_ns[scope] < run.start_ns) run = {scopes.start_ns[scope], run.own_ns, link.op};
-    run.own_ns += static_cast<double>(scopes.duration_ns[scope]);
-    // A loop's own time is its operations'.
-    const ScopeIndex parent = scopes.parent[scope];
-    if (parent == kNone || has_inner[parent] || scopes.look[parent].kind != ScopeKind::kXlaOp) continue;
-    has_inner[parent] = true;
-    run.own_ns -= static_cast<double>(scopes.duration_ns[parent]);
-  }
-  std::map<std::string, Loop> loops;  // by program
-  const Run* before = nullptr;
-  ProcessIndex process_before = 0;
-  for (const auto& [key, run] : runs) {
-    const CompiledOp& op = model.compiled_ops[run.op];
-    const bool follows = before != nullptr && key.first == process_before &&
-                         model.compiled_ops[before->op].program == op.program && run.start_ns > before->start_ns;
-    if (follows && (!facts.HasSteps() || facts.StepAt(key.first, before->start_ns) != kNone)) {
-      Loop& loop = loops[op.program];
-      if (loop.calls++ == 0) loop.program = op.program;
-      if (loop.line.empty()) loop.line = op.line;
-      loop.ns += static_cast<double>(run.start_ns - before->start_ns);
-      loop.own_ns += before->own_ns;
-    }
-    before = &run;
-    process_before = key.first;
-  }
-  const auto longest =
-      absl::c_max_element(loops, [](const auto& a, const auto& b) { return a.second.ns < b.second.ns; });
-  return longest == loops.end() ? Loop() : longest->second;
-}
+using ProgramRuns = std::map<std::pair<ProcessIndex, int64_t>, ProgramRun>;  // in the order in which they begin
 
 // "jit_dynamic_slice", "jit_squeeze": programs of JAX's own for x[i].
 bool TakesElements(absl::string_view program) {
   return program == "jit_dynamic_slice" || program == "jit_squeeze" || program == "jit_gather";
 }
 
-Programs ProgramsOf(const StepFacts& facts) {
-  const TraceModel& model = facts.model();
+ProgramRuns RunsOf(const TraceModel& model) {
   const ScopeColumns& scopes = model.scopes;
-  std::set<std::pair<ProcessIndex, int64_t>> runs;
-  std::map<std::string, int64_t> lines;
-  Programs programs;
+  ProgramRuns runs;
+  std::vector<bool> has_inner(scopes.size());
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
     if (scopes.look[scope].kind != ScopeKind::kXlaOp) continue;
     const CompiledLink link = CompiledLink::Of(scopes.link[scope]);
-    const ProcessIndex process = model.threads[scopes.thread[scope]].process;
     if (link.run == 0 || link.op >= model.compiled_ops.size()) continue;
-    if (facts.StepAt(process, scopes.start_ns[scope]) == kNone) continue;
-    ++programs.ops;
-    programs.slices += TakesElements(model.compiled_ops[link.op].program) ? 1 : 0;
-    if (runs.insert({process, link.run}).second) ++lines[model.compiled_ops[link.op].line];
+    ProgramRun& run = runs[{model.threads[scopes.thread[scope]].process, link.run}];
+    if (scopes.start_ns[scope] < run.start_ns) {
+      run.start_ns = scopes.start_ns[scope];
+      run.first = link.op;
+    }
+    ++run.ops;
+    run.slices += TakesElements(model.compiled_ops[link.op].program) ? 1 : 0;
+    run.own_ns += static_cast<double>(scopes.duration_ns[scope]);
+    const ScopeIndex parent = scopes.parent[scope];
+    if (parent == kNone || has_inner[parent] || scopes.look[parent].kind != ScopeKind::kXlaOp) continue;
+    has_inner[parent] = true;
+    run.own_ns -= static_cast<double>(scopes.duration_ns[parent]);
   }
-  programs.runs = static_cast<double>(runs.size());
+  return runs;
+}
+
+// Programs of JAX that ran in the steps.
+struct Programs {
+  double runs = 0, ops = 0, slices = 0;
+  std::string line;  // of the one with most runs
+};
+
+Programs ProgramsOf(const StepFacts& facts) {
+  std::map<std::string, int64_t> lines;
+  Programs programs;
+  for (const auto& [key, run] : RunsOf(facts.model())) {
+    if (facts.StepAt(key.first, run.start_ns) == kNone) continue;
+    ++programs.runs;
+    programs.ops += run.ops;
+    programs.slices += run.slices;
+    ++lines[facts.model().compiled_ops[run.first].line];
+  }
   lines.erase("");
   const auto most = absl::c_max_element(lines, [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most != lines.end()) programs.line = most->first;
   return programs;
+}
+
+// Runs of one program, each directly behind another one of it: from one's begin to the next one's.
+struct Loop {
+  std::string line;
+  int64_t calls = 0;
+  double ns = 0, own_ns = 0;  // the latter in operations
+};
+
+// By program.
+std::map<std::string, Loop> LoopsOf(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const ProgramRuns runs = RunsOf(model);
+  std::map<std::string, Loop> loops;
+  for (auto run = runs.begin(); run != runs.end(); ++run) {
+    const auto next = std::next(run);
+    if (next == runs.end() || next->first.first != run->first.first) continue;
+    const CompiledOp& op = model.compiled_ops[run->second.first];
+    const bool is_again = model.compiled_ops[next->second.first].program == op.program;
+    if (!is_again || next->second.start_ns <= run->second.start_ns) continue;
+    if (facts.HasSteps() && facts.StepAt(run->first.first, run->second.start_ns) == kNone) continue;
+    Loop& loop = loops[op.program];
+    if (loop.line.empty()) loop.line = op.line;
+    ++loop.calls;
+    loop.ns += static_cast<double>(next->second.start_ns - run->second.start_ns);
+    loop.own_ns += run->second.own_ns;
+  }
+  return loops;
 }
 
 Finding OpByOp(double gain_ns, std::string sentence, std::string advice) {
@@ -221,7 +221,11 @@ std::vector<Finding> InJax(const StepFacts& facts) {
 }
 
 std::vector<Finding> InJaxLoop(const StepFacts& facts) {
-  const Loop loop = LongestLoop(facts);
+  const std::map<std::string, Loop> loops = LoopsOf(facts);
+  const auto longest =
+      absl::c_max_element(loops, [](const auto& a, const auto& b) { return a.second.ns < b.second.ns; });
+  if (longest == loops.end()) return {};
+  const auto& [program, loop] = *longest;
   const auto calls = static_cast<double>(loop.calls);
   if (loop.calls < kFewestCalls || loop.ns > kLongestCallNs * calls ||
       loop.ns - loop.own_ns < kLoopOutsidePart * loop.ns)
@@ -232,10 +236,10 @@ std::vector<Finding> InJaxLoop(const StepFacts& facts) {
       gain_ns,
       absl::StrFormat("Python calls the compiled %s %d times one behind the other, as far as it was recorded: %s "
                       "from one call to the next, %s of it in its operations.",
-                      loop.program, loop.calls, HumanTime(loop.ns / calls), HumanTime(loop.own_ns / calls)),
+                      program, loop.calls, HumanTime(loop.ns / calls), HumanTime(loop.own_ns / calls)),
       "Have one compiled call do many, in jax.jit: jax.lax.scan or fori_loop in place of Python's loop over steps, "
       "jax.vmap in place of one over samples.");
-  finding.where = loop.program;
+  finding.where = program;
   finding.line = loop.line;
   finding.evidence = "table work: operations of that program; when its runs begin";
   return {finding};

@@ -323,6 +323,15 @@ TEST(DiffRunsTest, RowsOfAMixAreComparedByTheirMean) {
   EXPECT_THAT(Sentence(Diff(base, other)), Not(HasSubstr("on average")));
 }
 
+// An encoder's rows come first where it is computed; where it is not, its decoder's.
+TEST(DiffRunsTest, RowsOfOtherLayersAreNoBatch) {
+  RunSpec base = Spec(1, 1), other = Spec(3, 2);
+  other.batch = 24;
+  EXPECT_THAT(Sentence(Diff(base, other)), HasSubstr(" per sample"));
+  other.batch_is_rows = true;
+  EXPECT_THAT(Sentence(Diff(base, other)), AllOf(HasSubstr(" slower per training step"), Not(HasSubstr("batch"))));
+}
+
 // One size of everything that is computed is so many times the other side's: these are rows, whatever a step is.
 TEST(DiffRunsTest, RowsAreTakenFromWhatAllProductsHaveInCommon) {
   RunSpec many = Spec(2, 1), one = Spec(2, 2);
@@ -336,6 +345,9 @@ TEST(DiffRunsTest, RowsAreTakenFromWhatAllProductsHaveInCommon) {
   }
   EXPECT_THAT(Sentence(Diff(many, one)),
               AllOf(ContainsRegex("^NEW is 5.. % slower per sample"), HasSubstr(": batch 64 -> 1")));
+  RunSpec further = one;
+  further.layers.push_back({.name = "head", .forward_ns = 1000, .backward_ns = 1000, .channels = 1});
+  EXPECT_THAT(Sentence(Diff(many, further)), HasSubstr(" % faster per step")) << "something else is computed, too";
   one.layers[1].channels = 64;  // one layer became smaller
   EXPECT_THAT(Sentence(Diff(many, one)), HasSubstr(" % faster per step"));
 }
@@ -353,9 +365,18 @@ TEST(DiffRunsTest, RunsWithoutStepsAreUndecidedWhereOnlyTheirWaitsBecameShorter)
   EXPECT_THAT(Sentence(Diff(base, other)), HasSubstr(" % slower"));
 }
 
+// A layer that one side computes in each fourth step only: a call there may have been interrupted.
+TEST(DiffRunsTest, CallsThatOneSideHardlyMakesTakeNoOtherTime) {
+  RunSpec rare = Spec(2, 1), often = Spec(2, 2);
+  rare.layers[1].every = 4;
+  often.layers[1].forward_ns *= 8;
+  EXPECT_THAT(Sentence(Diff(rare, often)),
+              AllOf(HasSubstr(": more calls: "), Not(HasSubstr("the same work takes longer"))));
+}
+
 // Nothing is known to have been done in the same way where nothing was seen.
 TEST(DiffRunsTest, RunsOfWhichNothingIsSeenDidNoSameWork) {
-  RunSpec base = Spec(0, 1), longer = Spec(0, 2);
+  RunSpec base = Spec(1, 1), longer = Spec(1, 2);
   base.kind = longer.kind = StepKind::kValidation;
   base.python_ns = 100'000;
   longer.python_ns = 900'000;
