@@ -303,6 +303,14 @@ std::string PackageBetween(const TraceModel& model, const PythonStack& before, c
                                                                           : "";
 }
 
+std::string PackageAround(const TraceModel& model, const PythonStack& stack, std::pair<NameIndex, NameIndex> function) {
+  const auto is_it = [&](const PythonFrame& frame) { return std::pair(frame.file, frame.function) == function; };
+  const auto caller =
+      std::find_if(absl::c_find_if(stack.frames, is_it), stack.frames.end(),
+                   [&](const PythonFrame& frame) { return OwnerOf(model.names[frame.file]) == Owner::kFramework; });
+  return caller == stack.frames.end() ? "" : std::string(PackageOf(model.names[caller->file]));
+}
+
 std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model) {
   return ReadPythonPlaces(model, model.python_stacks);
 }

@@ -30,6 +30,9 @@ bool IsFrameworkFile(absl::string_view file);
 // empty: a function of the program, its models, PyTorch or Python does.
 std::string PackageBetween(const TraceModel& model, const PythonStack& before, const PythonStack& after);
 
+// The package, "keras", that calls this function (its file and name) on the stack; empty: none but PyTorch and Python.
+std::string PackageAround(const TraceModel& model, const PythonStack& stack, std::pair<NameIndex, NameIndex> function);
+
 // One element per stack of the model, or per element of `stacks`, whose frames are the model's.
 std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model);
 std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model, absl::Span<const PythonStack> stacks);

@@ -1,5 +1,6 @@
 #include "analyzer/diff/diff_runs.h"
 
+#include "absl/strings/numbers.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/model/release.h"
@@ -32,6 +33,9 @@ std::map<std::string, double> CountCompilations(const TraceModel& model) {
   });
   return times;
 }
+
+constexpr double kOtherCallsOfStep = 1.5;  // times as many
+constexpr int64_t kLeastRows = 3;          // times as many: a layer of another width is no batch
 
 constexpr TableKind kWork = {"work", "what each layer's time consists of: op, problem, algorithm, formats", WorkTable};
 
@@ -143,7 +147,7 @@ absl::StatusOr<Side> MeasureSide(const Runs& runs, const StepChoice& steps, GpuT
 double PartsOfRequest(const Side& before, const Side& after, const NameMap& names) {
   constexpr double kLeastParts = 3, kSameWork = 0.25;  // the second as a logarithm
   const ComparedSteps &base = before.run.steps, &now = after.run.steps;
-  if (base.kind != StepKind::kInference || now.kind != base.kind || base.count() == 0 || now.count() == 0) return 1;
+  if (base.kind == StepKind::kTraining || now.kind != base.kind || base.count() == 0 || now.count() == 0) return 1;
   const TableChanges work = CompareTables(BaseSide<const MeasuredTable*>(&before.run.tables.front()),
                                           NewSide<const MeasuredTable*>(&after.run.tables.front()), names);
   double all_ns = 0, alike_ns = 0, flops = 0, other_flops = 0;
@@ -162,6 +166,51 @@ double PartsOfRequest(const Side& before, const Side& after, const NameMap& name
   const bool is_as_much = flops > 0 && other_flops > 0 && (base.batch == 0 || now.batch == 0) &&
                           std::abs(std::log(other_flops * requests / flops)) < kSameWork;
   return (alike_ns > all_ns / 2 || is_as_much) && std::abs(std::log(requests)) >= std::log(kLeastParts) ? requests : 1;
+}
+
+void SetRows(int64_t rows, ComparedSteps& steps) {
+  steps.batch = rows;
+  steps.batch_is_rows = true;
+  for (StepTrack& track : steps.tracks) {
+    for (Step& step : track.steps) step.batch = step.samples = rows;
+  }
+}
+
+// Where batches are not known: one size of all that is computed differs by one and the same factor, and nothing else does; so these
+// are rows of which a step has more on one side.
+void TakeRows(const TableChanges& work, ComparedSteps& base, ComparedSteps& now) {
+  if (base.count() == 0 || now.count() == 0 || base.batch > 0 || now.batch > 0) return;
+  std::pair<std::string, std::string> sizes;
+  for (const RowChange& row : work.rows) {
+    const WorkRow cells(work, row);
+    if (cells.Newest("problem").empty()) continue;
+    if (row.rows.match != Match::kResized || cells.Differs("types")) return;
+    const std::string from = cells.Problem(true), to = cells.Problem(false);
+    for (const SizeChange& size : ChangedSizes(from, to)) {
+      if (!sizes.first.empty() && sizes != std::pair(size.from, size.to)) return;
+      sizes = {size.from, size.to};
+    }
+  }
+  int64_t from = 0, to = 0;
+  if (!absl::SimpleAtoi(sizes.first, &from) || !absl::SimpleAtoi(sizes.second, &to) || from <= 0 || to <= 0) return;
+  if (std::max(from, to) < kLeastRows * std::min(from, to)) return;
+  SetRows(from, base);
+  SetRows(to, now);
+}
+
+// Rows of the first products are no batch that differs where a step has another number of calls: an encoder, beside a decoder of
+// single tokens.
+void ForgetRows(Side& before, Side& after) {
+  ComparedSteps &base = before.run.steps, &now = after.run.steps;
+  if (base.batch == now.batch || (!base.batch_is_rows && !now.batch_is_rows)) return;
+  const auto calls = [](const Side& side) {
+    double sum = 0;
+    for (const auto& [kind, count] : side.input.work.calls) sum += count;
+    return sum;
+  };
+  if (std::max(calls(before), calls(after)) < kOtherCallsOfStep * std::min(calls(before), calls(after))) return;
+  SetRows(0, base);
+  SetRows(0, now);
 }
 
 GpuTimes LeastGpuTimes(const Runs& base, const Runs& new_side) {
@@ -242,6 +291,8 @@ absl::StatusOr<RunsDiff> DiffRuns(const BaseSide<std::vector<AnalyzedRun>>& base
     changes.push_back(CompareTables(BaseSide<const MeasuredTable*>(&before->run.tables[i]),
                                     NewSide<const MeasuredTable*>(&after->run.tables[i]), names));
   }
+  ForgetRows(*before, *after);
+  if (parts == 1) TakeRows(changes.front(), before->run.steps, after->run.steps);
   const Pace pace = FindPace(changes.front());
   const std::vector<Difference> differences =
       FindDifferences(BaseSide(before->input), NewSide(after->input), changes.front(), names);
@@ -257,6 +308,10 @@ absl::StatusOr<RunsDiff> DiffRuns(const BaseSide<std::vector<AnalyzedRun>>& base
   diff.decision = Decide(BaseSide<const MeasuredRun*>(&before->run), NewSide<const MeasuredRun*>(&after->run), pace,
                          differences.empty(), flops);
   diff.decision.parts = parts;
+  for (OwnFinding& finding : own_findings) {
+    const Runs& runs = finding.is_of_new ? *new_side : *base;
+    finding.steps = std::max(static_cast<double>(MainSteps(runs.front().options.analysis->steps()).AllCount()), 1.0);
+  }
   AddLongerSteps(own_findings, before->run.steps, after->run.steps, diff.decision);
   const Pace& own = diff.decision.pace;
   const std::vector<Cause> causes =

@@ -113,11 +113,8 @@ TypedColumns<RowChange> Columns(const TableChanges& changes) {
   return columns;
 }
 
-struct SizeChange {
-  std::string label, from, to;
-};
+}  // namespace
 
-// The numbers that differ, with the letters before them; none if anything else differs.
 std::vector<SizeChange> ChangedSizes(const std::string& base, const std::string& new_side) {
   std::vector<SizeChange> sizes;
   const auto end_of = [](const std::string& text, size_t at, bool of_digits) {
@@ -137,6 +134,8 @@ std::vector<SizeChange> ChangedSizes(const std::string& base, const std::string&
   }
   return sizes;
 }
+
+namespace {
 
 // Also where noise is not known.
 bool MayHaveChanged(const RowChange& change) {

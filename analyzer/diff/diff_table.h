@@ -26,6 +26,12 @@ inline int64_t Rounded(double ns) { return static_cast<int64_t>(std::llround(ns)
 // "+480 us", "-1.20 ms".
 std::string SignedTime(double ns);
 
+struct SizeChange {
+  std::string label, from, to;
+};
+// The numbers that differ, with the letters before them; none if anything else differs.
+std::vector<SizeChange> ChangedSizes(const std::string& base, const std::string& new_side);
+
 // "oc 6 -> 12, ih 32 -> 28": sizes that differ, with the letters before them.
 std::string SizesChanged(const std::string& base, const std::string& new_side);
 

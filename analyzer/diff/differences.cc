@@ -24,7 +24,8 @@ constexpr double kOtherCount = 0.05;   // per step; less is a call at the edge o
 constexpr double kCallsAtEdges = 1.5;  // over all steps
 constexpr double kOnceCompiled = 2;    // or for another size
 constexpr double kOftenCompiled = 5;
-constexpr double kOtherRate = 1.5;  // of steps of another kind: factor between their rates
+constexpr double kOtherRows = 1.25;  // of steps of several sizes
+constexpr double kOtherRate = 1.5;   // of steps of another kind: factor between their rates
 
 std::string CountText(double count) { return absl::StrFormat("%.3g", count); }
 std::string NumberText(int64_t number) { return number == 0 ? "" : absl::StrCat(number); }
@@ -108,6 +109,12 @@ class Finder {
     }
     if (before.batch > 0 && after.batch > 0) {
       AddIfOther(DifferenceKind::kBatch, "batch", NumberText(before.batch), NumberText(after.batch));
+    } else if (const double from = before.samples(), to = after.samples();
+               std::min(from, to) > 0 && std::max(from, to) > kOtherRows * std::min(from, to)) {
+      const bool are_rows = before.batch_is_rows || after.batch_is_rows;
+      Add(DifferenceKind::kBatch,
+          are_rows ? "rows (samples, or their tokens, padding too) on average" : "samples on average", CountText(from),
+          CountText(to));
     }
     AddIfOther(DifferenceKind::kBatch, "forward and backward passes before an update",
                NumberText(base_.work.micro_steps), NumberText(new_.work.micro_steps));

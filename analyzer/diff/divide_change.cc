@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kEqualRatio = 0.05;
 constexpr double kMoreNeeded = 1.1;  // of processor time, than in the base
+constexpr double kManyTimes = 3;     // as many calls
 constexpr size_t kMostWords = 2;
 
 bool IsRate(CauseKind kind) { return kind == CauseKind::kRate || kind == CauseKind::kUnknownSizes; }
@@ -104,11 +105,13 @@ class Divider {
     Add(kind, ns, std::move(what), place);
   }
 
-  // The words of the first differences of a kind; "" where there are none.
-  std::string WordsOf(DifferenceKind kind) const {
+  // The words of the first differences of a kind, if so, of what this side alone has; "" where there are none.
+  std::string WordsOf(DifferenceKind kind, std::optional<bool> of_base = std::nullopt) const {
     std::vector<std::string> words;
     for (const Difference& difference : *input_.differences) {
-      if (difference.kind == kind && words.size() < kMostWords) words.push_back(difference.words);
+      const std::string& other = of_base.value_or(true) ? difference.new_side : difference.base;
+      if (difference.kind != kind || (of_base && !other.empty())) continue;
+      if (words.size() < kMostWords) words.push_back(difference.words);
     }
     return absl::StrJoin(words, ", ");
   }
@@ -148,7 +151,7 @@ class Divider {
   void AddLayer(const WorkRow& row, const WorkPlace& place) {
     const bool is_optimizer = absl::StartsWith(place.first, "optimizer (");
     std::string words = is_optimizer ? WordsOf(DifferenceKind::kOptimizer) : CompiledWords(row, place);
-    if (words.empty() && !is_optimizer) words = WordsOf(DifferenceKind::kLayers);
+    if (words.empty() && !is_optimizer) words = WordsOf(DifferenceKind::kLayers, row.IsOn(true));
     if (words.empty()) words = absl::StrCat(LayerLabel(place.first), row.IsOn(true) ? " is gone" : " is new");
     Add(CauseKind::kLayers, row.change_ns(), words, {});
   }
@@ -209,6 +212,8 @@ class Divider {
       return Add(CauseKind::kTypes, row.change_ns(), TypesWords(), place);
     const bool are_calls = before.Is(ActivityKind::kCall) || after.Is(ActivityKind::kCall);
     const std::string done_before = DoneBy(before, true), done_after = DoneBy(after, false);
+    if (done_before == done_after && before.Problem(true) == after.Problem(false))
+      return Add(CauseKind::kCalls, row.change_ns(), CountsText(row), place);
     // The same implementation of another problem.
     if (done_before == done_after) {
       return Add(CauseKind::kOperations, row.change_ns(),
@@ -235,6 +240,10 @@ class Divider {
       double calls_ns = (after - before) * time.base_ns / before;
       // Further ops of a framework may be much smaller ones.
       if (row.Is(ActivityKind::kScope) && calls_ns > 0) calls_ns = std::clamp(rest_ns, 0.0, calls_ns);
+      // What one call takes is not known of a side that has few. Those of another size are, on both, of many.
+      const double less = std::min(before, after), more = std::max(before, after);
+      const bool is_rare = less < 1 && more > kManyTimes * less && row.row().rows.match != Match::kResized;
+      if (is_rare && calls_ns * rest_ns > 0) calls_ns = rest_ns;
       Add(CauseKind::kCalls, calls_ns, CallsWords(row), place);
       rest_ns -= calls_ns;
     }

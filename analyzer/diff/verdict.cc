@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kMostNamed = 3;                  // in the sentence
 constexpr double kFindingExplains = 0.5;          // part of the change that a finding must gain to be told as its cause
+constexpr double kFindingExplainsRun = 0.2;       // … of whole runs, of which a part may be recorded
 constexpr double kExplained = 0.8;                // part of the change; once explained, no more causes are named
 constexpr double kWorthNaming = 0.05;             // part of the change
 constexpr double kPaceWorthNoting = 0.05;         // difference from 1
@@ -86,8 +87,10 @@ std::string OwnCause(const VerdictInput& input) {
   const OwnFinding *more = nullptr, *told = nullptr;  // before this
   if (with_longer.IsBeyondNoise()) told = ReasonOfLongerSteps(input.own_findings, with_longer.change_ns() > 0);
   for (const OwnFinding& finding : input.own_findings) {
+    const bool is_of_run = input.decision->per == Per::kRun;
     if (finding.rule == "longer-steps" || &finding == told || finding.is_of_new != is_new ||
-        finding.gain_ns - finding.other_ns < kFindingExplains * std::abs(change_ns))
+        (is_of_run ? finding.steps : 1) * (finding.gain_ns - finding.other_ns) <
+            (is_of_run ? kFindingExplainsRun : kFindingExplains) * std::abs(change_ns))
       continue;
     if (finding.other_ns == 0) return finding.Sentence();
     if (more == nullptr) more = &finding;
@@ -211,9 +214,17 @@ void AddIntervalNote(const VerdictInput& input, Table& table) {
   }
 }
 
+// Of runs without steps: whether most of the change is known to be of something.
+bool IsSeen(const VerdictInput& input) {
+  if (HasSteps(input)) return true;
+  double unknown_ns = 0;
+  for (const Cause& cause : input.causes) unknown_ns += cause.kind == CauseKind::kOther ? cause.change_ns : 0;
+  return 2 * std::abs(unknown_ns) < std::abs(input.decision->whole.change_ns());
+}
+
 void AddPaceNote(const VerdictInput& input, Table& table) {
   const Decision& decision = *input.decision;
-  if (decision.is_same_work && decision.time.finding != Speed::kEqual) {
+  if (decision.is_same_work && IsSeen(input) && decision.time.finding != Speed::kEqual) {
     const bool knows_threads = input.base_run->load.is_known && input.new_run->load.is_known;
     table.notes.push_back(absl::StrCat("Both runs did the same work in the same way; only the speed differs",
                                        knows_threads ? "." : " (or how many threads did it, which was not sampled)."));
@@ -318,6 +329,7 @@ std::string LongerText(const VerdictInput& input) {
   const std::string times = absl::StrCat(HumanTime(time.base_ns), " -> ", HumanTime(time.new_ns));
   const std::string change = PercentText(time.change_ns(), time.base_ns);
   const bool is_slower = time.change_ns() > 0;
+  if (own == nullptr && input.base_run->steps.kind != input.new_run->steps.kind) return "";  // others are longer there
   if (own == nullptr) {
     return absl::StrCat("by all steps, ", IncludedText(input), " included, whatever made these longer, ", times,
                         PerText(input), " (", is_slower ? "+" : "-", change, "). Without them: ");
@@ -335,11 +347,23 @@ bool IsUndecided(const VerdictInput& input) {
       std::max(needed.base_ns, needed.new_ns) > kMuchLonger * std::min(needed.base_ns, needed.new_ns);
   if (needs_more && time.noise_ns && *time.noise_ns >= std::min(time.base_ns, time.new_ns)) return true;
   const std::vector<int64_t> base = input.base_run->steps.Durations(), after = input.new_run->steps.Durations();
-  if (base.empty() || after.empty() || input.decision->per != Per::kStep || input.decision->cpu.base_ns > 0)
-    return false;
+  if (base.empty() || after.empty() || input.decision->per != Per::kStep) return false;
+  // Not others, but a wait of another kind may make the difference.
+  const double waited_ns = input.new_run->load.waiting_ns - input.base_run->load.waiting_ns;
+  if (input.decision->cpu.base_ns > 0 && 2 * std::abs(waited_ns) > std::abs(time.change_ns())) return false;
   const Quartiles before = QuartilesOf(base), now = QuartilesOf(after);
   const Quartiles &less = now.median > before.median ? before : now, &more = now.median > before.median ? now : before;
   return static_cast<double>(more.median) > kMuchLonger * static_cast<double>(less.median) && more.lower > less.upper;
+}
+
+// "; without its waits for processors 1.20 s -> 4.71 s": of runs without steps, where these waits turn the answer round; else "".
+std::string WithoutWaits(const VerdictInput& input) {
+  const MachineLoad &base = input.base_run->load, &now = input.new_run->load;
+  const TimeChange& time = input.decision->time;
+  if (input.decision->per != Per::kRun || !base.is_known || !now.is_known) return "";
+  const double before_ns = time.base_ns - base.waiting_ns, after_ns = time.new_ns - now.waiting_ns;
+  if ((after_ns - before_ns) * time.change_ns() > 0) return "";
+  return absl::StrCat("; without its waits for processors ", HumanTime(before_ns), " -> ", HumanTime(after_ns));
 }
 
 std::string DecisionText(const VerdictInput& input) {
@@ -362,6 +386,8 @@ std::string DecisionText(const VerdictInput& input) {
                         TimesText(input), own.empty() ? "" : ": ", own,
                         within.empty() ? "" : "; within the step: ", absl::StrJoin(within, "; "));
   }
+  if (const std::string own = WithoutWaits(input); !own.empty())
+    return absl::StrCat(first, first.empty() ? "undecided: " : "Undecided: ", TimesText(input), own);
   return absl::StrCat("NEW is ", SlowerText(input), Why(input), is_same_program ? "" : ". NEW differs: ", differences);
 }
 

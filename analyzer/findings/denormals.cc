@@ -1,8 +1,8 @@
 // Rule denormals: an operation gets slower while the run goes on, with the same shapes, and the others do not: values
 // below 1.2e-38, which many processors compute several times slower, are the usual cause.
 //
-// Compared are durations in the first and the last third of the steady steps, by their lower quartiles, which
-// interruptions hardly reach: the late one is twice the early one, and well above the early median. A neighbour or a lower
+// Compared are the lower quartile of the durations in the first third of the steady steps and the lowest tenth of those in the
+// last third, which interruptions hardly reach: the late one is twice the early one, and well above the early median. A neighbour or a lower
 // frequency slows all down: so the late one must be so much beyond what the others' times grew by, and most of the others
 // must have grown alike. The framework's ops have no shapes: they count only if the library calls of both thirds are the
 // same, and not where steps grow steadily (growing-steps). The gain: a mean step's time above the early quartile, less
@@ -18,7 +18,9 @@ namespace {
 constexpr double kDenormalsPercent = 5;
 constexpr double kSlower = 2;
 constexpr double kApart = 1.5;
-constexpr double kSamePace = 1.6;      // of the others' growth
+constexpr double kSamePace = 1.6;  // of the others' growth
+constexpr double kNearlyLeast =
+    0.1;  // of the late ones: slow values are slow each time, other programs' time slices are not
 constexpr size_t kLeastInThird = 8;    // durations
 constexpr size_t kMostInThird = 4096;  // steps
 constexpr double kShortNs = 5'000;     // shorter ones are mostly the framework's own time
@@ -65,7 +67,7 @@ struct Pace {
       : durations(&of),
         early(static_cast<double>(std::max<int64_t>(of.early.At(0.25), 1))),
         early_median(static_cast<double>(of.early.At(0.5))),
-        late(static_cast<double>(of.late.At(0.25))) {}
+        late(static_cast<double>(of.late.At(kNearlyLeast))) {}
   double Ratio() const { return late / early; }
   // `growth`: of the others' times.
   bool IsSlower(double growth) const {

@@ -6,6 +6,7 @@
 // program makes, is enough where the machine is too busy for the times to show one.
 // On a busy machine all operations take longer when others come: then, and where a run is too short to know, one of them has
 // to grow by more than the rest.
+// Inputs that are larger and larger explain it.
 // What grows is found by comparing the first third of the steps with the last: the outermost operations by name and
 // place, their number, and the time between them. The gain: a mean step less one at the start of the trend.
 #include <cmath>
@@ -27,8 +28,9 @@ namespace {
 constexpr double kGrowingPercent = 5;
 constexpr double kGrownCpu = 1.25;  // a trend grows by half at least
 constexpr double kMoreOften = 1.5;
-constexpr double kOfOne = 0.8;      // of what all operations grow by: then that one is told
-constexpr double kBusyPercent = 5;  // of a step, waiting for a processor
+constexpr double kOfOne = 0.8;          // of what all operations grow by: then that one is told
+constexpr double kBusyPercent = 5;      // of a step, waiting for a processor
+constexpr double kCrowdedPercent = 30;  // then Python takes longer the more others come
 constexpr double kMoreThanOthers = 1.5;
 constexpr size_t kStepsOfPlateau = 8;  // at least, on average
 
@@ -84,6 +86,21 @@ class Thirds {
       late += step >= steps - third ? flops_of_step_[step] : 0;
     }
     return changes > 0 && changes * kStepsOfPlateau <= steps && late >= kGrownCpu * early;
+  }
+
+  // Whether the steps' inputs are larger and larger, as texts that are sorted by length: not by the same each time, as what a step
+  // leaves behind is. Attention grows with the square of the rows.
+  bool ComputeMore(const Trend& trend) const {
+    double early = 0, late = 0;
+    std::map<double, size_t> increments;
+    const size_t steps = flops_of_step_.size(), third = steps / 3;
+    for (size_t step = 0; step < steps; ++step) {
+      if (step > 0) ++increments[flops_of_step_[step] - flops_of_step_[step - 1]];
+      early += step < third ? flops_of_step_[step] : 0;
+      late += step >= steps - third ? flops_of_step_[step] : 0;
+    }
+    const bool is_regular = absl::c_any_of(increments, [&](const auto& one) { return 2 * one.second > steps; });
+    return early > 0 && !is_regular && (late / early) * (late / early) >= trend.last / trend.first;
   }
 
   // All operations, where their number grows and no single one tells why.
@@ -277,6 +294,7 @@ std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
   const Thirds thirds(facts);
   const std::optional<Growth> more = thirds.MoreOperations();
   if (more && !is_timed) trend = thirds.TrendOfNumber();
+  if (trend && is_timed && thirds.ComputeMore(*trend)) return {};
   if (!trend || (!more && !GrowthOfSteps(facts)) || thirds.IsInPlateaus() || !FindDenormals(facts).empty()) return {};
   Finding finding;
   // By what the trend's own mean is above its start.
@@ -286,7 +304,8 @@ std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
   if (more) grown = {"all operations", kNone, *more};
   const Growth& growth = grown.growth;
   const bool is_more_often = growth.late_count >= kMoreOften * growth.early_count;
-  if (!facts.load().is_known && grown.name.empty()) return {};
+  const bool is_crowded = !facts.load().is_known || facts.IsAtLeast(facts.load().waiting_ns, kCrowdedPercent);
+  if (is_crowded && grown.name.empty()) return {};
   if (!is_more_often && may_be_busy && growth.factor() < kMoreThanOthers * thirds.MedianFactorWithout(growth))
     return {};
   const double steps = std::max(thirds.steps(), 1.0);

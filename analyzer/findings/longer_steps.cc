@@ -33,7 +33,7 @@ constexpr double kOthersPercent = 5;  // of a step, waiting for a processor: the
 constexpr int64_t kLeastValidations = 3;
 constexpr double kMostSteps = 0.8;         // that such a pass follows
 constexpr double kSecondPassPercent = 10;  // of the steps and these passes
-constexpr double kOthersSliceNs = 20e6;    // other programs run so long at once
+constexpr double kOthersSliceNs = 50e6;    // other programs, several on a processor, run so long at once
 constexpr double kReasonPart = 0.5;        // of what they take beyond the mean step, or of the steps
 
 struct Reasons {
@@ -118,7 +118,10 @@ std::vector<Finding> FindLongSteps(const StepFacts& facts) {
   if (!have_reason && !facts.model().scope_windows.empty()) return {};  // what was not recorded may be validation
   const bool is_idle = facts.load().is_known && !facts.IsAtLeast(facts.load().waiting_ns, kOthersPercent);
   const bool is_own = reasons.starting > 0 || (reasons.lines != nullptr && is_idle);
-  if (steps.interrupted_every == 0 && (!is_own || steps.interrupted < kLeastIrregular)) return {};
+  // Of the many that others interrupt, some are regular by chance.
+  const bool are_regular =
+      steps.interrupted_every > 0 && (is_own || 2 * steps.interrupted_regularly >= steps.interrupted);
+  if (!are_regular && (!is_own || steps.interrupted < kLeastIrregular)) return {};
   if (!have_reason && !is_idle && extra_ns < kOthersSliceNs) return {};
   if (!FindRecompilations(facts).empty()) return {};
   Finding finding;

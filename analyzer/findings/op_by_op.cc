@@ -6,6 +6,9 @@
 // Evidence: TensorFlow names the operations that Python calls; of JAX each operation runs as a program of its own, and functions
 // that are differentiated are traced again each time. Keras's run_eagerly is debug-switch's. The gain is at most what is no
 // operation's own time; in the executor, what no library computes.
+//
+// A short program of JAX that Python calls again and again is a loop that JAX could compile, too (lax.scan, vmap), with or
+// without steps: from one run to the next, a good part of the time passes outside of its operations.
 
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
@@ -21,7 +24,11 @@ constexpr double kOpsOfProgram = 4;       // at most, in the mean
 constexpr double kFewestNodes = 1'000;    // of a step of TensorFlow's executor
 constexpr double kLongestNodeNs = 5'000;  // in the mean, without calls of libraries
 constexpr double kNodesPercent = 50;
-constexpr double kLongestOpNs = 1'000'000;  // mean time from one to the next: a step of longer ones has other causes
+constexpr double kLongestOpNs = 400'000;      // mean time from one to the next: a step of longer ones has other causes
+constexpr int64_t kFewestCalls = 500;         // of one program, one behind the other
+constexpr double kLoopOutsidePart = 0.3;      // of that time
+constexpr double kLongestCallNs = 1'000'000;  // mean time from one to the next
+constexpr double kLoopPercent = 5;            // windows of recording hold a part of the run
 
 bool IsWaiting(const WorkItem& item) {
   return item.doing.activity == ActivityKind::kDataLoading || item.doing.activity == ActivityKind::kWaiting;
@@ -30,39 +37,93 @@ bool IsWaiting(const WorkItem& item) {
 // Of a mean step: without waiting for a processor.
 double RunningNs(const StepFacts& facts) { return std::max(facts.step_ns() - facts.load().waiting_ns, 0.0); }
 
-// Programs of JAX that ran in the steps.
-struct Programs {
-  double runs = 0, ops = 0;
-  double slices = 0;  // of the operations: they take elements or rows of an array
-  std::string line;   // of the one with most runs
+// An execution of a compiled program of JAX.
+struct ProgramRun {
+  int64_t start_ns = INT64_MAX;
+  uint32_t first = 0;  // its first operation, of model.compiled_ops
+  double ops = 0;
+  double slices = 0;  // of these: they take elements or rows of an array
+  double own_ns = 0;  // in operations; of a loop: in those inside
 };
+using ProgramRuns = std::map<std::pair<ProcessIndex, int64_t>, ProgramRun>;  // in the order in which they begin
 
 // "jit_dynamic_slice", "jit_squeeze": programs of JAX's own for x[i].
 bool TakesElements(absl::string_view program) {
   return program == "jit_dynamic_slice" || program == "jit_squeeze" || program == "jit_gather";
 }
 
-Programs ProgramsOf(const StepFacts& facts) {
-  const TraceModel& model = facts.model();
+ProgramRuns RunsOf(const TraceModel& model) {
   const ScopeColumns& scopes = model.scopes;
-  std::set<std::pair<ProcessIndex, int64_t>> runs;
-  std::map<std::string, int64_t> lines;
-  Programs programs;
+  ProgramRuns runs;
+  std::vector<bool> has_inner(scopes.size());
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
     if (scopes.look[scope].kind != ScopeKind::kXlaOp) continue;
     const CompiledLink link = CompiledLink::Of(scopes.link[scope]);
-    const ProcessIndex process = model.threads[scopes.thread[scope]].process;
     if (link.run == 0 || link.op >= model.compiled_ops.size()) continue;
-    if (facts.StepAt(process, scopes.start_ns[scope]) == kNone) continue;
-    ++programs.ops;
-    programs.slices += TakesElements(model.compiled_ops[link.op].program) ? 1 : 0;
-    if (runs.insert({process, link.run}).second) ++lines[model.compiled_ops[link.op].line];
+    ProgramRun& run = runs[{model.threads[scopes.thread[scope]].process, link.run}];
+    if (scopes.start_ns[scope] < run.start_ns) {
+      run.start_ns = scopes.start_ns[scope];
+      run.first = link.op;
+    }
+    ++run.ops;
+    run.slices += TakesElements(model.compiled_ops[link.op].program) ? 1 : 0;
+    run.own_ns += static_cast<double>(scopes.duration_ns[scope]);
+    const ScopeIndex parent = scopes.parent[scope];
+    if (parent == kNone || has_inner[parent] || scopes.look[parent].kind != ScopeKind::kXlaOp) continue;
+    has_inner[parent] = true;
+    run.own_ns -= static_cast<double>(scopes.duration_ns[parent]);
   }
-  programs.runs = static_cast<double>(runs.size());
+  return runs;
+}
+
+// Programs of JAX that ran in the steps.
+struct Programs {
+  double runs = 0, ops = 0, slices = 0;
+  std::string line;  // of the one with most runs
+};
+
+Programs ProgramsOf(const StepFacts& facts) {
+  std::map<std::string, int64_t> lines;
+  Programs programs;
+  for (const auto& [key, run] : RunsOf(facts.model())) {
+    if (facts.StepAt(key.first, run.start_ns) == kNone) continue;
+    ++programs.runs;
+    programs.ops += run.ops;
+    programs.slices += run.slices;
+    ++lines[facts.model().compiled_ops[run.first].line];
+  }
   lines.erase("");
   const auto most = absl::c_max_element(lines, [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most != lines.end()) programs.line = most->first;
   return programs;
+}
+
+// Runs of one program, each directly behind another one of it: from one's begin to the next one's.
+struct Loop {
+  std::string line;
+  int64_t calls = 0;
+  double ns = 0, own_ns = 0;  // the latter in operations
+};
+
+// By program.
+std::map<std::string, Loop> LoopsOf(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const ProgramRuns runs = RunsOf(model);
+  std::map<std::string, Loop> loops;
+  for (auto run = runs.begin(); run != runs.end(); ++run) {
+    const auto next = std::next(run);
+    if (next == runs.end() || next->first.first != run->first.first) continue;
+    const CompiledOp& op = model.compiled_ops[run->second.first];
+    const bool is_again = model.compiled_ops[next->second.first].program == op.program;
+    if (!is_again || next->second.start_ns <= run->second.start_ns) continue;
+    if (facts.HasSteps() && facts.StepAt(run->first.first, run->second.start_ns) == kNone) continue;
+    Loop& loop = loops[op.program];
+    if (loop.line.empty()) loop.line = op.line;
+    ++loop.calls;
+    loop.ns += static_cast<double>(next->second.start_ns - run->second.start_ns);
+    loop.own_ns += run->second.own_ns;
+  }
+  return loops;
 }
 
 Finding OpByOp(double gain_ns, std::string sentence, std::string advice) {
@@ -159,15 +220,43 @@ std::vector<Finding> InJax(const StepFacts& facts) {
   return {finding};
 }
 
+std::vector<Finding> InJaxLoop(const StepFacts& facts) {
+  const std::map<std::string, Loop> loops = LoopsOf(facts);
+  const auto longest =
+      absl::c_max_element(loops, [](const auto& a, const auto& b) { return a.second.ns < b.second.ns; });
+  if (longest == loops.end()) return {};
+  const auto& [program, loop] = *longest;
+  const auto calls = static_cast<double>(loop.calls);
+  if (loop.calls < kFewestCalls || loop.ns > kLongestCallNs * calls ||
+      loop.ns - loop.own_ns < kLoopOutsidePart * loop.ns)
+    return {};
+  const double gain_ns = std::min((loop.ns - loop.own_ns) / std::max(facts.count(), 1.0), facts.step_ns());
+  if (!facts.IsAtLeast(gain_ns, kLoopPercent)) return {};
+  Finding finding = OpByOp(
+      gain_ns,
+      absl::StrFormat("Python calls the compiled %s %d times one behind the other, as far as it was recorded: %s "
+                      "from one call to the next, %s of it in its operations.",
+                      program, loop.calls, HumanTime(loop.ns / calls), HumanTime(loop.own_ns / calls)),
+      "Have one compiled call do many, in jax.jit: jax.lax.scan or fori_loop in place of Python's loop over steps, "
+      "jax.vmap in place of one over samples.");
+  finding.where = program;
+  finding.line = loop.line;
+  finding.evidence = "table work: operations of that program; when its runs begin";
+  return {finding};
+}
+
 }  // namespace
 
 std::vector<Finding> FindOpByOp(const StepFacts& facts) {
-  if (!facts.HasSteps() || facts.HasGpuTimes()) return {};
+  if (facts.HasGpuTimes()) return {};
   if (facts.Uses("TensorFlow")) {
+    if (!facts.HasSteps()) return {};
     std::vector<Finding> findings = InTensorFlow(facts);
     return findings.empty() ? InExecutor(facts) : findings;
   }
-  return facts.model().compiled_ops.empty() ? std::vector<Finding>() : InJax(facts);
+  if (facts.model().compiled_ops.empty()) return {};
+  std::vector<Finding> findings = facts.HasSteps() ? InJax(facts) : std::vector<Finding>();
+  return findings.empty() ? InJaxLoop(facts) : findings;
 }
 
 }  // namespace dlhook::analyzer::findings

@@ -18,6 +18,7 @@ constexpr double kLockPercent = 10;
 constexpr double kBetweenPart = 0.05;   // of it between operations: within them pools wait for each other, too
 constexpr double kRunsMeanwhile = 0.8;  // of the time in the lock
 constexpr int64_t kLeastLooks = 10;
+constexpr double kLongestTurnNs = 20'000'000;  // four times what Python's lock is kept for by default
 
 // Of the main threads, in a step; 0: too few looks, or mostly within operations.
 double InLockNs(const StepFacts& facts) {
@@ -41,33 +42,34 @@ double InLockNs(const StepFacts& facts) {
   return ns / facts.count();
 }
 
-struct Busiest {
-  uint32_t tid = 0;
-  ThreadIndex thread = kNone;  // kNone: not recorded
-  double running_ns = 0;       // in a step
-};
+}  // namespace
 
-// Of the threads that make no calls, in the processes with steps.
-Busiest BusiestWithoutCalls(const StepFacts& facts) {
+std::vector<ThreadTime> ThreadsWithoutCalls(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   const auto has_calls = [&](ThreadIndex thread) {
     const auto calls = model.calls.RangeOf(thread), scopes = model.scopes.thread.RangeOf(thread);
     return calls.first != calls.second || scopes.first != scopes.second;
   };
-  Busiest busiest;
+  std::vector<ThreadTime> threads;
   for (const ThreadStates& states : ReadThreadStates(model)) {
     if (states.tid == 0 || states.tid == model.processes[states.process].pid) continue;
     if (states.thread != kNone && has_calls(states.thread)) continue;
-    double running_ns = 0;
+    ThreadTime time = {states.tid, states.thread};
     for (const StepTrack& track : facts.steps().tracks) {
       if (track.process != states.process) continue;
-      for (const Step& step : track.steps)
-        running_ns += static_cast<double>(states.In({step.start_ns, step.end_ns}).running_ns) / facts.count();
+      for (const Step& step : track.steps) {
+        const StateSums sums = states.In({step.start_ns, step.end_ns});
+        time.running_ns += static_cast<double>(sums.running_ns) / facts.count();
+        time.wanted_ns += static_cast<double>(sums.running_ns + sums.queued_ns) / facts.count();
+      }
     }
-    if (running_ns > busiest.running_ns) busiest = {states.tid, states.thread, running_ns};
+    threads.push_back(time);
   }
-  return busiest;
+  std::ranges::stable_sort(threads, std::ranges::greater(), &ThreadTime::wanted_ns);
+  return threads;
 }
+
+namespace {
 
 // By samples of the thread; true where there are none.
 bool MayRunPython(const StepFacts& facts, ThreadIndex thread) {
@@ -82,21 +84,31 @@ bool MayRunPython(const StepFacts& facts, ThreadIndex thread) {
   return 2 * in_python >= all;
 }
 
+// Whether most of it passes in waits of one line that are far longer than Python lets others wait: slow-lines tells them.
+bool WaitsForOneItem(const StepFacts& facts, double lock_ns) {
+  return absl::c_any_of(GapLinesOf(facts), [&](const GapLines& lines) {
+    return 2 * lines.blocked_ns.value_or(0) > lock_ns && lines.stretch_ns > kLongestTurnNs * lines.stretch_count;
+  });
+}
+
 }  // namespace
 
 std::vector<Finding> FindPythonLock(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   if (!facts.HasSteps() || !facts.UsesTorch() || facts.HasGpuTimes() || model.states.empty()) return {};
   const double ns = InLockNs(facts);
-  if (!facts.IsAtLeast(ns, kLockPercent)) return {};
-  const Busiest busiest = BusiestWithoutCalls(facts);
-  if (busiest.running_ns < kRunsMeanwhile * ns || !MayRunPython(facts, busiest.thread)) return {};
+  if (!facts.IsAtLeast(ns, kLockPercent) || WaitsForOneItem(facts, ns)) return {};
+  const std::vector<ThreadTime> threads = ThreadsWithoutCalls(facts);
+  const auto busiest = absl::c_max_element(
+      threads, [](const ThreadTime& a, const ThreadTime& b) { return a.running_ns < b.running_ns; });
+  if (busiest == threads.end() || busiest->running_ns < kRunsMeanwhile * ns || !MayRunPython(facts, busiest->thread))
+    return {};
   Finding finding;
   finding.gain_ns = std::min(ns, facts.step_ns());
   finding.sentence = absl::StrFormat(
       "The main thread waits for a lock: %s. Thread %d of the same process runs %s of a %s and calls no operation: it "
       "has Python's lock (GIL), which one thread has at a time, or fills a queue.",
-      facts.PartOfStep(finding.gain_ns), busiest.tid, HumanTime(busiest.running_ns), facts.StepNoun());
+      facts.PartOfStep(finding.gain_ns), busiest->tid, HumanTime(busiest->running_ns), facts.StepNoun());
   finding.Estimate(GainBasis::kUpperBound);
   finding.evidence = "table threads (column tid): what the main thread was blocked in, and how long the other one ran";
   finding.advice =

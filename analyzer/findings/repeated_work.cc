@@ -14,10 +14,14 @@
 // Layers of a training that compute forward and never backward (a frozen encoder, a teacher) give the same results for the same
 // inputs: whether these come again is not recorded, so that is information.
 //
+// An encoder that runs in each pass of a decoder of single tokens computes the same for all tokens of one text. Whether its
+// input is the same is not recorded: the advice says so.
+//
 // A language model that computes the logits of all positions for the next token reads those of one: its last product is followed
 // by `select`, and no operation from there to the next pass takes long enough to have read all of the result.
 #include <cmath>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/calls/python_places.h"
@@ -32,6 +36,9 @@ constexpr double kRepeatedPercent = 5;
 constexpr double kFrozenPercent = 30;
 constexpr double kLeastTimes = 1.5;  // in a step
 constexpr int64_t kLeastPasses = 8;
+constexpr double kEncoderPercent = 10;
+constexpr int64_t kMoreRows = 4;     // of an encoder's products than of its decoder's: that has one token of each text
+constexpr double kFewestTokens = 3;  // of a text; a recurrent cell has two products
 constexpr int64_t kSmallGrowth = 2;  // a pass has at least twice the rows by which it grows
 constexpr double kMostReadRate =
     25;  // bytes per ns: an operation in one thread, of a result that is no longer in its cache
@@ -296,6 +303,55 @@ std::vector<Finding> FindUnreadRows(const StepFacts& facts) {
   return {finding};
 }
 
+enum class Side : uint8_t { kNone, kEncoder, kDecoder };
+
+// By the outermost module that says it: "model.decoder.layers.0.encoder_attn" is the decoder's.
+Side SideOf(const std::string& layer) {
+  const std::string name = absl::AsciiStrToLower(layer);
+  const size_t encoder = name.find("encoder"), decoder = name.find("decoder");
+  if (encoder == decoder) return Side::kNone;
+  return encoder < decoder ? Side::kEncoder : Side::kDecoder;
+}
+
+std::vector<Finding> FindEncoderAgain(const StepFacts& facts) {
+  if (facts.steps().kind != StepKind::kInference) return {};
+  // Rows and calls in a step of products with weights, as most layers have them.
+  std::map<Side, std::map<std::pair<int64_t, double>, double>> layers;
+  for (const WorkItem& item : facts.items()) {
+    const std::optional<MatmulShape> shape = item.IsHostCompute() ? MatmulShapeOf(*item.op) : std::nullopt;
+    if (!shape || shape->batch > 1 || absl::StrContains(item.group->label, ':')) continue;
+    const auto alike = static_cast<double>(item.group->layers.size());
+    layers[SideOf(item.group->label)][{shape->order == "col" ? shape->n : shape->m, std::round(item.calls / alike)}] +=
+        alike;
+  }
+  const auto most = [&](Side side) {
+    const auto found =
+        absl::c_max_element(layers[side], [](const auto& a, const auto& b) { return a.second < b.second; });
+    return found == layers[side].end() ? std::pair<int64_t, double>() : found->first;
+  };
+  const auto [rows, passes] = most(Side::kEncoder);
+  const auto [tokens, decoded] = most(Side::kDecoder);
+  if (tokens == 0 || rows < kMoreRows * tokens || passes == 0 || decoded > kFewestTokens * passes) return {};
+  const auto is_in = [](const WorkItem& item) { return SideOf(item.group->label) == Side::kEncoder; };
+  const double ns = facts.Sum(is_in);
+  if (!facts.IsAtLeast(ns, kEncoderPercent)) return {};
+  Finding finding;
+  finding.where = facts.LayersOf(is_in);
+  finding.line = facts.LineOfLongest(is_in);
+  finding.gain_ns = ns;
+  finding.sentence = absl::StrFormat(
+      "The encoder runs in each pass of the decoder, on %d rows beside %d: %s. For the tokens of one text it computes "
+      "the "
+      "same each time.",
+      rows, tokens, facts.PartOfStep(ns));
+  finding.Estimate(GainBasis::kUpperBound);
+  finding.evidence = "table layers: forward passes; table gemm: rows. Whether the input is the same is not recorded";
+  finding.advice =
+      "Where one text's tokens are generated, run the encoder once, before the loop, and give its result to each pass "
+      "(transformers: encoder_outputs=, or generate()).";
+  return {finding};
+}
+
 // Adapters of low rank that are not merged into the weights beside which they lie.
 std::vector<Finding> FindAdapters(const StepFacts& facts) {
   if (facts.steps().kind != StepKind::kInference) return {};
@@ -363,6 +419,7 @@ std::vector<Finding> FindRepeatedWork(const StepFacts& facts) {
   for (Finding& finding : FindMadeFromNumbers(facts)) findings.push_back(std::move(finding));
   for (Finding& finding : FindPrefixes(facts)) findings.push_back(std::move(finding));
   for (Finding& finding : FindUnreadRows(facts)) findings.push_back(std::move(finding));
+  for (Finding& finding : FindEncoderAgain(facts)) findings.push_back(std::move(finding));
   for (Finding& finding : FindFrozenLayers(facts)) findings.push_back(std::move(finding));
   for (Finding& finding : FindAdapters(facts)) findings.push_back(std::move(finding));
   return findings;

@@ -104,6 +104,15 @@ bool Wraps(const TraceModel& model, absl::string_view wrapper);
 // Of the steps' time or processor time, if that grows steadily.
 std::optional<Trend> GrowthOfSteps(const StepFacts& facts);
 
+// Of the processes with steps, in a mean one: threads besides the first that make no calls.
+struct ThreadTime {
+  uint32_t tid = 0;
+  ThreadIndex thread = kNone;  // kNone: not recorded
+  double running_ns = 0;
+  double wanted_ns = 0;  // running, or waiting for a processor
+};
+std::vector<ThreadTime> ThreadsWithoutCalls(const StepFacts& facts);  // longest wanted_ns first
+
 // " More than half of it passes in save (serialization.py).", or follows a call there; empty: in no package.
 std::string PackageFunctionText(const GapLines& lines);
 // Per mean step: time between two lines that is long by itself, which slow-lines judges.

@@ -22,7 +22,8 @@ constexpr int64_t kLeastSamplesOfStretch = 8;
 constexpr double kEachStep = 0.5;  // processes that begin
 constexpr double kWaitForChildPercent = 5;
 constexpr int64_t kSmallBatch = 16;
-constexpr double kMostlyReleases = 0.5;  // of a stretch
+constexpr double kMostlyReleases = 0.5;                        // of a stretch
+constexpr double kWorksMeanwhile = 0.7, kIdleMeanwhile = 0.1;  // of the time in which the main thread is blocked
 
 struct Stretches {
   const GapLines* longest = nullptr;
@@ -80,6 +81,16 @@ std::string StartedProcesses(const StepFacts& facts) {
                       " of each ", facts.StepNoun(), ": it starts new ones.");
 }
 
+// The only other thread that works while the main thread is blocked: " Thread 4711 works meanwhile, alone."; empty: none, or several.
+std::string WorksAlone(const StepFacts& facts, double blocked_ns) {
+  const std::vector<ThreadTime> threads = ThreadsWithoutCalls(facts);
+  const bool is_one = !threads.empty() && threads.front().wanted_ns >= kWorksMeanwhile * blocked_ns &&
+                      (threads.size() == 1 || threads[1].wanted_ns < kIdleMeanwhile * blocked_ns);
+  return is_one ? absl::StrFormat(" Meanwhile one other thread of the program works, and no more (%d: %s of a %s).",
+                                  threads.front().tid, HumanTime(threads.front().wanted_ns), facts.StepNoun())
+                : "";
+}
+
 Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
   const GapLines& longest = *stretches.longest;
   const bool is_blocked = 2 * stretches.blocked_ns > stretches.ns;
@@ -107,11 +118,18 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
   finding.confidence = Confidence::kHigh;
   finding.evidence = "table accounting: rows \"not seen\", with the lines they lie between";
   const std::string processes = facts.HasSteps() ? StartedProcesses(facts) : "";
+  const std::string works = is_blocked ? WorksAlone(facts, stretches.blocked_ns) : "";
   if (!processes.empty()) {
     absl::StrAppend(&finding.sentence, " ", processes);
     finding.advice =
         "Start processes once, before the steps, and keep them (one Pool or ProcessPoolExecutor for all), and give "
         "them much work at a time; what takes less than starting one, compute in the program itself.";
+  } else if (!works.empty()) {
+    absl::StrAppend(&finding.sentence, works);
+    finding.advice =
+        "It waits for one item at a time, so that the others wait, too: hand all of them to the threads first "
+        "(pool.map, or a "
+        "list of futures whose results are asked for behind the last submit), or a batch ahead.";
   } else if (is_blocked) {
     finding.advice = "Wait for it in another thread, or ask for it before it is needed (files, network, locks, sleep).";
   } else if (releases) {
@@ -123,6 +141,10 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
         "A tensor is made of Python's objects there, one by one: join arrays first (torch.from_numpy(np.stack(list))), "
         "or "
         "torch.stack a list of tensors.";
+  } else if (!longest.package.empty() && longest.is_called_back) {
+    finding.advice = absl::StrCat(
+        "That is what ", longest.function.empty() ? "the program" : longest.function, " asks ", longest.package,
+        " for each time it is called: do it less often (each 100th step, each epoch), or less of it.");
   } else if (!longest.package.empty()) {
     finding.advice =
         absl::StrCat("That is ", longest.package, "'s own work for each step: ",

@@ -39,6 +39,7 @@ struct Walked {
 // A sum over gaps that have their lines in common.
 struct Gaps {
   Function function = {kNone, kNone};
+  std::string caller;  // of the function: a package
   double share_ns = 0, update_ns = 0;
   int64_t walked_ns = 0;  // of input, without regard to what other threads do
   int64_t short_ns = 0;
@@ -165,6 +166,7 @@ class LinesInSteps {
     if (text.empty()) return nullptr;
     known->second = &(is_input ? input_ : gaps_)[{std::move(text), common}];
     known->second->function = common;
+    known->second->caller = PackageAround(model_, model_.python_stacks[stacks.first], common);
     return known->second;
   }
 
@@ -239,6 +241,8 @@ class LinesInSteps {
     const PythonPlace &before = places_[stacks.first], &after = places_[stacks.second];
     if (before.file != after.file || before.line != after.line) return {kNone, kNone};
     for (const PythonFrame& frame : model_.python_stacks[stacks.first].frames) {
+      // An update ends a step: what follows it is the next one's.
+      if (frame.file != kNone && absl::EndsWith(model_.names[frame.file], "/torch/optim/optimizer.py")) break;
       if (frame.file != kNone && !PassesOn(frame)) return {frame.file, frame.function};
     }
     return {kNone, kNone};
@@ -403,6 +407,7 @@ class LinesInSteps {
       if (!gaps.packages.empty() && 2 * Most(gaps.packages)->second > gaps.walked_ns) {
         lines.package = Most(gaps.packages)->first;
       }
+      lines.is_called_back = !lines.package.empty() && gaps.caller == lines.package;
       lines.package_function = PackageFunctionOf(gaps);
       if (!gaps.called_from.empty() && 2 * Most(gaps.called_from)->second > gaps.walked_ns)
         lines.called_from = PackageFunction(Most(gaps.called_from)->first);

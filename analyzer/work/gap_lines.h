@@ -23,6 +23,7 @@ struct GapLines {
   std::string function;  // that it is in or, if it begins or ends in one called there, that one; empty: the main code
   std::string module;    // with most of it; empty: none
   std::string package;   // "keras": its functions run in more than half of it; empty: the program's, or none does
+  bool is_called_back = false;  // by that package: `function` is a callback, a hook
   // "save (serialization.py)": a package's, in which more than half of it passes, or that made the call before it, if the
   // next one is of the same line.
   std::string package_function, called_from;

@@ -326,6 +326,75 @@ TEST(DiffRunsTest, StepsOfDifferentKindsAndBatchesAreSaidToBe) {
             testing::EndsWith("; 599 us -> 800 us per training step): batch 8 -> 16. NEW differs: batch 8 -> 16")));
 }
 
+TEST(DiffRunsTest, RowsOfAMixAreComparedByTheirMean) {
+  RunSpec base = Spec(2, 1), other = Spec(2, 2);
+  base.other_batch = 16;
+  other.other_batch = 64;
+  EXPECT_THAT(Sentence(Diff(base, other)), HasSubstr("NEW differs: samples on average 12 -> 3"));
+  other.other_batch = 18;
+  EXPECT_THAT(Sentence(Diff(base, other)), Not(HasSubstr("on average")));
+}
+
+// An encoder's rows come first where it is computed; where it is not, its decoder's.
+TEST(DiffRunsTest, RowsOfOtherLayersAreNoBatch) {
+  RunSpec base = Spec(1, 1), other = Spec(3, 2);
+  other.batch = 24;
+  EXPECT_THAT(Sentence(Diff(base, other)), HasSubstr(" per sample"));
+  other.batch_is_rows = true;
+  EXPECT_THAT(Sentence(Diff(base, other)), AllOf(HasSubstr(" slower per training step"), Not(HasSubstr("batch"))));
+}
+
+// One size of everything that is computed is so many times the other side's: these are rows, whatever a step is.
+TEST(DiffRunsTest, RowsAreTakenFromWhatAllProductsHaveInCommon) {
+  RunSpec many = Spec(2, 1), one = Spec(2, 2);
+  many.kind = one.kind = StepKind::kUnknown;
+  many.batch = one.batch = 0;
+  for (int layer = 0; layer < 2; ++layer) {
+    many.layers[layer].channels = 64;
+    one.layers[layer].channels = 1;
+    one.layers[layer].forward_ns /= 10;
+    one.layers[layer].backward_ns /= 10;
+  }
+  EXPECT_THAT(Sentence(Diff(many, one)),
+              AllOf(ContainsRegex("^NEW is 5.. % slower per sample"), HasSubstr(": batch 64 -> 1")));
+  RunSpec further = one;
+  further.layers.push_back({.name = "head", .forward_ns = 1000, .backward_ns = 1000, .channels = 1});
+  EXPECT_THAT(Sentence(Diff(many, further)), HasSubstr(" % faster per step")) << "something else is computed, too";
+  one.layers[1].channels = 64;  // one layer became smaller
+  EXPECT_THAT(Sentence(Diff(many, one)), HasSubstr(" % faster per step"));
+}
+
+// A run that had a processor earlier may need more of it.
+TEST(DiffRunsTest, RunsWithoutStepsAreUndecidedWhereOnlyTheirWaitsBecameShorter) {
+  RunSpec base = Spec(2, 1), other = Spec(2, 2);
+  base.kind = other.kind = StepKind::kValidation;
+  base.threads = other.threads = 1;
+  base.waiting_ns = 900'000;
+  other.python_ns = 300'000;
+  EXPECT_THAT(Sentence(Diff(base, other)),
+              AllOf(HasSubstr("ndecided: "), HasSubstr("; without its waits for processors ")));
+  other.waiting_ns = 900'000;
+  EXPECT_THAT(Sentence(Diff(base, other)), HasSubstr(" % slower"));
+}
+
+// A layer that one side computes in each fourth step only: a call there may have been interrupted.
+TEST(DiffRunsTest, CallsThatOneSideHardlyMakesTakeNoOtherTime) {
+  RunSpec rare = Spec(2, 1), often = Spec(2, 2);
+  rare.layers[1].every = 4;
+  often.layers[1].forward_ns *= 8;
+  EXPECT_THAT(Sentence(Diff(rare, often)),
+              AllOf(HasSubstr(": more calls: "), Not(HasSubstr("the same work takes longer"))));
+}
+
+// Nothing is known to have been done in the same way where nothing was seen.
+TEST(DiffRunsTest, RunsOfWhichNothingIsSeenDidNoSameWork) {
+  RunSpec base = Spec(1, 1), longer = Spec(1, 2);
+  base.kind = longer.kind = StepKind::kValidation;
+  base.python_ns = 100'000;
+  longer.python_ns = 900'000;
+  EXPECT_THAT(Notes(Diff(base, longer)), Not(HasSubstr("did the same work")));
+}
+
 TEST(DiffRunsTest, InterruptedStepsAreToldApart) {
   RunSpec disturbed = Spec(2, 2);
   disturbed.interrupted_every = 15;

@@ -38,10 +38,11 @@ class Writer {
       made.kind = spec_.kind;
       made.model = spec_.network;
       made.has_scopes = true;
-      made.batch = spec_.batch;
+      made.batch = spec_.other_batch > 0 && step % 2 == 1 ? spec_.other_batch : spec_.batch;
+      made.batch_is_rows = spec_.batch_is_rows;
       const bool is_interrupted = spec_.interrupted_every > 0 && step % spec_.interrupted_every == 1;
       made.micro_steps = spec_.micro_steps;
-      made.samples = spec_.batch * spec_.micro_steps;
+      made.samples = made.batch * spec_.micro_steps;
       if (!spec_.loader.empty()) Range("enumerate(DataLoader)#" + spec_.loader + ".__next__");
       for (int i = 0; i < spec_.micro_steps; ++i) {
         Passes(LayerDirection::kForward);
@@ -105,7 +106,9 @@ class Writer {
 
  private:
   void Passes(LayerDirection direction) {
-    for (LayerIndex layer = 0; layer < spec_.layers.size(); ++layer) Pass(layer, direction);
+    for (LayerIndex layer = 0; layer < spec_.layers.size(); ++layer) {
+      if (static_cast<int>(track_.steps.size()) % spec_.layers[layer].every == 0) Pass(layer, direction);
+    }
   }
 
   void Range(const std::string& name, ScopeKind kind = ScopeKind::kUserRange) {

@@ -24,6 +24,7 @@ struct LayerSpec {
   std::string implementation = "jit:avx512";
   int channels = 16;
   int reorders = 0;
+  int every = 1;  // in each so many-th step only
   std::string type = "convolution";
   bool calls_library = true;  // or the framework computes it itself
   int small_ops = 0;          // after the forward scope: scopes of the same name of 3 us
@@ -38,6 +39,8 @@ struct RunSpec {
   double library_pace = 1;  // … and an additional one for its library calls
   unsigned seed = 1;
   int batch = 8;
+  int other_batch = 0;         // of each second step; 0: the same
+  bool batch_is_rows = false;  // of products
   StepKind kind = StepKind::kTraining;
   int interrupted_every = 0;  // one step in this many takes ten times as long; 0: none
   std::string dtype = "f32";

@@ -276,5 +276,30 @@ TEST(OpByOp, IsProgramsOfJaxThatPythonCalls) {
   EXPECT_THAT(JaxProgram(60, 160'000, "jit_mul").Find("op-by-op").rows, IsEmpty());
 }
 
+// So many runs of a compiled program of six operations of 0.5 us, one behind the other; each second one of another, or none.
+CpuProgram::Found LoopOfJax(int runs, int64_t apart_ns, const char* other) {
+  CpuProgram program;
+  for (const char* name : {"jit_step", other})
+    program.builder().model().compiled_ops.push_back({.program = name, .primitive = "mul", .line = "loop.py:9"});
+  for (int run = 0; run < runs; ++run) {
+    for (int op = 0; op < 6; ++op)
+      program.builder().Scope("mul", ScopeKind::kXlaOp, run * apart_ns + op * 500, 500, 0,
+                              CompiledLink{static_cast<uint32_t>(run % 2), run + 1}.Encoded());
+  }
+  return program.FindInRun("op-by-op");
+}
+
+TEST(OpByOp, IsALoopOfPythonOverOneProgramOfJax) {
+  const auto found = LoopOfJax(1000, 10'000, "jit_step");
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_EQ(found.Gain(0), 999 * 7'000);
+  EXPECT_EQ(found.Of(0, "line"), "loop.py:9");
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("Python calls the compiled jit_step 999 times one behind the other"));
+  EXPECT_THAT(found.Of(0, "advice"), HasSubstr("jax.lax.scan"));
+  EXPECT_THAT(LoopOfJax(1000, 10'000, "jit_other").rows, IsEmpty());
+  EXPECT_THAT(LoopOfJax(1000, 4'000, "jit_step").rows, IsEmpty()) << "most of the time is in its operations";
+  EXPECT_THAT(LoopOfJax(400, 10'000, "jit_step").rows, IsEmpty());
+}
+
 }  // namespace faster_form_test
 }  // namespace dlhook::analyzer

@@ -14,7 +14,8 @@ namespace growing_steps_test {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-enum class Grows { kOperation, kNumber, kGap, kPlateaus, kTimes };  // kTimes: as kPlateaus, of products of one size
+// kTimes: as kPlateaus, of products of one size; kLengths: rows, by more each time; kHistory: rows, by 16 each time.
+enum class Grows { kOperation, kNumber, kGap, kPlateaus, kTimes, kLengths, kHistory };
 
 constexpr int64_t kUs = 1000;
 
@@ -35,10 +36,14 @@ std::string Found(Grows grows, bool is_load_known = true, int64_t others_ns = 0)
       now_ns += ns + kUs;
     };
     const int64_t plateau = grows == Grows::kPlateaus || grows == Grows::kTimes ? 1 + step / 15 : 1;
-    const OpIndex product = builder.AddOp(GemmDefinition(64, grows == Grows::kPlateaus ? 16 * plateau : 16, 64, "NN"));
+    const int64_t rows = grows == Grows::kPlateaus  ? 16 * plateau
+                         : grows == Grows::kLengths ? 32 + step * step / 3
+                         : grows == Grows::kHistory ? 32 + 16 * step
+                                                    : 16;
+    const OpIndex product = builder.AddOp(GemmDefinition(64, rows, 64, "NN"));
     builder.Call(product, now_ns + kUs, 200 * kUs);
     add("aten::linear", 300 * kUs * plateau, first);
-    if (grows == Grows::kOperation) add("aten::cat", 20 * step * kUs + 10 * kUs, first);
+    if (grows == Grows::kOperation || rows > 64) add("aten::cat", 20 * step * kUs + 10 * kUs, first);
     for (int64_t i = 0; grows == Grows::kNumber && i < 2 * step; ++i)
       add(i % 3 == 0 ? "aten::mul" : i % 3 == 1 ? "aten::add" : "aten::sub", 9 * kUs, first);
     if (grows == Grows::kGap) now_ns += 20 * step * kUs;
@@ -92,6 +97,12 @@ TEST(GrowingSteps, NameTheLinesBetweenOperations) {
 TEST(GrowingSteps, AreNotToldOfTimeBetweenOperationsWithoutTheLoad) {
   EXPECT_THAT(Found(Grows::kGap, /*is_load_known=*/false), IsEmpty());
   EXPECT_THAT(Found(Grows::kOperation, /*is_load_known=*/false), HasSubstr("aten::cat"));
+}
+
+// Texts that are sorted by length; what each step leaves behind grows by the same.
+TEST(GrowingSteps, AreNoLargerInputs) {
+  EXPECT_THAT(Found(Grows::kLengths), IsEmpty());
+  EXPECT_THAT(Found(Grows::kHistory), HasSubstr("Each training step takes longer than the one before"));
 }
 
 // Larger inputs from time to time are no leftovers of each step.

@@ -18,6 +18,7 @@ constexpr int64_t kMs = 1'000'000;
 struct Spec {
   std::vector<int> longer;  // numbers of 41 steps, the last of which does not count
   int64_t longer_ns = 60 * kMs;
+  std::vector<int> also_longer;  // 30 ms
   bool starts_process = false;
   bool has_lines = false;      // an operation at the beginning of each step, and one at its end
   bool is_load_known = false;  // nothing waits
@@ -34,7 +35,8 @@ std::vector<std::string> Found(const Spec& spec) {
   for (int step = 0; step < 41; ++step) {
     const bool is_longer = std::find(spec.longer.begin(), spec.longer.end(), step) != spec.longer.end();
     if (is_longer) children.push_back(starts.back() + kMs);
-    starts.push_back(starts.back() + (is_longer ? spec.longer_ns : 10 * kMs));
+    const bool is_also = std::find(spec.also_longer.begin(), spec.also_longer.end(), step) != spec.also_longer.end();
+    starts.push_back(starts.back() + (is_longer ? spec.longer_ns : (is_also ? 30 : 10) * kMs));
     const int64_t start_ns = starts[starts.size() - 2], end_ns = starts.back();
     if (spec.has_lines) {
       builder.Scope("aten::linear", ScopeKind::kFrameworkOp, start_ns, kMs, 0, -1, first);
@@ -76,6 +78,10 @@ TEST(LongerSteps, AtNoRegularDistanceNeedAnIdleMachine) {
   EXPECT_THAT(Found({.longer = {5, 9, 25, 33}, .has_lines = true, .is_load_known = true}),
               ElementsAre(HasSubstr("in each of them the program spends 58.0 ms at train.py:7 to 9")));
   EXPECT_THAT(Found({.longer = {5, 9, 25, 33}, .has_lines = true}), IsEmpty());
+}
+
+TEST(LongerSteps, AreRegularByChanceWhereManyAreNot) {
+  EXPECT_THAT(Found({.longer = {5, 15, 25, 35}, .longer_ns = 600 * kMs, .also_longer = {2, 8, 11, 19, 28}}), IsEmpty());
 }
 
 TEST(LongerSteps, StartProcesses) {

@@ -54,5 +54,15 @@ TEST(PythonLock, IsNotAPoolThatAnOperationWaitsForNorALockThatNobodyRunsWith) {
   EXPECT_THAT(Waiting(true, 100'000).Find("python-lock").rows, IsEmpty());
 }
 
+TEST(PythonLock, OfAnotherThreadThatWorksAloneSlowLinesTell) {
+  const auto found = Waiting(true, 300'000).Find("slow-lines");
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("Meanwhile one other thread of the program works, and no more (8: "));
+  EXPECT_THAT(found.Of(0, "advice"), HasSubstr("hand all of them to the threads first"));
+  const auto idle = Waiting(true, 100'000).Find("slow-lines");
+  ASSERT_THAT(idle.rows, SizeIs(1));
+  EXPECT_THAT(idle.Of(0, "advice"), HasSubstr("Wait for it in another thread"));
+}
+
 }  // namespace python_lock_test
 }  // namespace dlhook::analyzer

@@ -90,6 +90,34 @@ TEST(RepeatedWork, IsAnAdapterBesideItsWeightInInference) {
   EXPECT_THAT(Adapting(StepKind::kInference, "head").rows, IsEmpty());
 }
 
+// In each step an encoder's product of 64 rows, and so many of a decoder's.
+CpuProgram::Found Decoding(StepKind kind, int64_t tokens, int passes, const std::string& decoder) {
+  CpuProgram program(kind);
+  program.UseTorch();
+  const OpIndex encode = program.builder().AddOp(GemmDefinition(64, 64, 128, "TN")),
+                decode = program.builder().AddOp(GemmDefinition(tokens, tokens, 128, "TN"));
+  for (int64_t step_ns = 0; step_ns < CpuProgram::kSteps * CpuProgram::kStepNs; step_ns += CpuProgram::kStepNs) {
+    program.builder().Call(encode, step_ns + 1000, 300'000);
+    for (int pass = 0; pass < passes; ++pass) program.builder().Call(decode, step_ns + 400'000 + pass * 10'000, 9'000);
+  }
+  program.LayerOf(encode, {.name = "model.encoder.layers.0.fc1", .module = "model.encoder.layers.0.fc1"});
+  program.LayerOf(decode, {.name = decoder, .module = decoder});
+  return program.Find("repeated-work");
+}
+
+TEST(RepeatedWork, IsAnEncoderThatRunsForEachToken) {
+  const std::string decoder = "model.decoder.layers.0.encoder_attn.q_proj";
+  const auto found = Decoding(StepKind::kInference, 2, 1, decoder);
+  ASSERT_EQ(found.rows.size(), 1u);
+  EXPECT_EQ(found.Gain(0), 300'000);
+  EXPECT_EQ(found.Of(0, "where"), "model.encoder.layers.0.fc1");
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("on 64 rows beside 2"));
+  EXPECT_THAT(Decoding(StepKind::kInference, 2, 24, decoder).rows, IsEmpty()) << "it runs once for 24 tokens";
+  EXPECT_THAT(Decoding(StepKind::kInference, 32, 1, decoder).rows, IsEmpty()) << "all tokens at once";
+  EXPECT_THAT(Decoding(StepKind::kTraining, 2, 1, decoder).rows, IsEmpty());
+  EXPECT_THAT(Decoding(StepKind::kInference, 2, 1, "head").rows, IsEmpty());
+}
+
 // A layer that a step computes forward for so long, and another that is trained.
 CpuProgram::Found Frozen(int64_t ns, bool is_trained) {
   CpuProgram program;

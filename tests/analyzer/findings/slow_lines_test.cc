@@ -48,6 +48,25 @@ TEST(SlowLines, AreNotWhereTheThreadWasInterruptedOnce) {
   EXPECT_NEAR(found.Gain(0), 580'000, 10'000);
 }
 
+// Keras saves, as a function of the program asks, which keras calls, or the program itself.
+TEST(SlowLines, AreWhatACallbackAsksFor) {
+  for (const bool is_callback : {true, false}) {
+    CpuProgram program;
+    program.UseTorch();
+    std::vector<ModelBuilder::Frame> frames = {{"/opt/lib/python3.11/site-packages/keras/src/saving.py", "save", 9},
+                                               {"/home/u/train.py", "on_batch_end", 7}};
+    if (is_callback) frames.push_back({"/opt/lib/python3.11/site-packages/keras/src/trainer.py", "fit", 5});
+    frames.push_back({"/home/u/train.py", "<module>", 30});
+    const StackIndex stack = program.builder().AddStack(frames);
+    for (int64_t ns = 0; ns < CpuProgram::kSteps * CpuProgram::kStepNs; ns += CpuProgram::kStepNs / 2)
+      program.builder().Scope("aten::mul", ScopeKind::kFrameworkOp, ns, 100'000, 0, -1, stack);
+    const auto found = program.Find("slow-lines");
+    ASSERT_THAT(found.rows, SizeIs(1));
+    EXPECT_EQ(absl::StartsWith(found.Of(0, "advice"), "That is what on_batch_end asks keras for"), is_callback)
+        << found.Of(0, "advice");
+  }
+}
+
 TEST(SlowLines, AreNotPythonBoundsToo) { EXPECT_THAT(Program().Find("python-bound").rows, IsEmpty()); }
 
 // Behind the last operation of each step, so many tensors are released, `apart_ns` from each other.
