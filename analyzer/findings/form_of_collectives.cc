@@ -172,7 +172,7 @@ std::vector<Finding> SmallCollectives(const StepFacts& facts) {
 // Few microbatches for the stages of a pipeline (torch.distributed.pipelining): while it fills and drains, stages - 1 of
 // microbatches + stages - 1 turns of a step, a stage has nothing to do. Of m microbatches the first and the last stage receive m
 // tensors or gradients in a step, those between 2 m: that tells the stages.
-std::vector<Finding> Pipelines(const StepFacts& facts) {
+std::vector<Finding> FewMicrobatches(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   std::set<NameIndex> forward;  // "Forward 0" …: a range for each microbatch
   for (NameIndex name = 0; name < model.names.size(); ++name) {
@@ -217,7 +217,7 @@ std::vector<Finding> Pipelines(const StepFacts& facts) {
 }  // namespace
 
 std::vector<Finding> FormsOfCollectives(const StepFacts& facts) {
-  std::vector<Finding> found = Pipelines(facts);
+  std::vector<Finding> found = FewMicrobatches(facts);
   if (found.empty()) found = ReducedGradients(facts);
   return found.empty() ? SmallCollectives(facts) : found;
 }
