@@ -26,6 +26,7 @@ constexpr double kLongestNodeNs = 5'000;  // in the mean, without calls of libra
 constexpr double kNodesPercent = 50;
 constexpr double kLongestOpNs = 400'000;      // mean time from one to the next: a step of longer ones has other causes
 constexpr int64_t kFewestCalls = 500;         // of one program, one behind the other
+constexpr double kLongestOfLoopNs = 2'000;    // an operation, in the mean: steps of larger ones are a usual training
 constexpr double kLoopOutsidePart = 0.3;      // of that time
 constexpr double kLongestCallNs = 1'000'000;  // mean time from one to the next
 constexpr double kLoopPercent = 5;            // windows of recording hold a part of the run
@@ -102,7 +103,7 @@ Programs ProgramsOf(const StepFacts& facts) {
 struct Loop {
   std::string line;
   int64_t calls = 0;
-  double ns = 0, own_ns = 0;  // the latter in operations
+  double ns = 0, own_ns = 0, ops = 0;  // own_ns: in operations
 };
 
 // By program.
@@ -122,6 +123,7 @@ std::map<std::string, Loop> LoopsOf(const StepFacts& facts) {
     ++loop.calls;
     loop.ns += static_cast<double>(next->second.start_ns - run->second.start_ns);
     loop.own_ns += run->second.own_ns;
+    loop.ops += run->second.ops;
   }
   return loops;
 }
@@ -227,7 +229,7 @@ std::vector<Finding> InJaxLoop(const StepFacts& facts) {
   if (longest == loops.end()) return {};
   const auto& [program, loop] = *longest;
   const auto calls = static_cast<double>(loop.calls);
-  if (loop.calls < kFewestCalls || loop.ns > kLongestCallNs * calls ||
+  if (loop.own_ns > kLongestOfLoopNs * loop.ops || loop.calls < kFewestCalls || loop.ns > kLongestCallNs * calls ||
       loop.ns - loop.own_ns < kLoopOutsidePart * loop.ns)
     return {};
   const double gain_ns = std::min((loop.ns - loop.own_ns) / std::max(facts.count(), 1.0), facts.step_ns());

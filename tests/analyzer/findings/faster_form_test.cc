@@ -277,13 +277,13 @@ TEST(OpByOp, IsProgramsOfJaxThatPythonCalls) {
 }
 
 // So many runs of a compiled program of six operations of 0.5 us, one behind the other; each second one of another, or none.
-CpuProgram::Found LoopOfJax(int runs, int64_t apart_ns, const char* other) {
+CpuProgram::Found LoopOfJax(int runs, int64_t apart_ns, const char* other, int64_t op_ns = 500) {
   CpuProgram program;
   for (const char* name : {"jit_step", other})
     program.builder().model().compiled_ops.push_back({.program = name, .primitive = "mul", .line = "loop.py:9"});
   for (int run = 0; run < runs; ++run) {
     for (int op = 0; op < 6; ++op)
-      program.builder().Scope("mul", ScopeKind::kXlaOp, run * apart_ns + op * 500, 500, 0,
+      program.builder().Scope("mul", ScopeKind::kXlaOp, run * apart_ns + op * op_ns, op_ns, 0,
                               CompiledLink{static_cast<uint32_t>(run % 2), run + 1}.Encoded());
   }
   return program.FindInRun("op-by-op");
@@ -299,6 +299,7 @@ TEST(OpByOp, IsALoopOfPythonOverOneProgramOfJax) {
   EXPECT_THAT(LoopOfJax(1000, 10'000, "jit_other").rows, IsEmpty());
   EXPECT_THAT(LoopOfJax(1000, 4'000, "jit_step").rows, IsEmpty()) << "most of the time is in its operations";
   EXPECT_THAT(LoopOfJax(400, 10'000, "jit_step").rows, IsEmpty());
+  EXPECT_THAT(LoopOfJax(1000, 100'000, "jit_step", 4'000).rows, IsEmpty()) << "a training of small steps";
 }
 
 }  // namespace faster_form_test
