@@ -94,10 +94,6 @@ std::string RanksHere(const TraceModel& model) {
 
 std::string Many(size_t count, absl::string_view one) { return absl::StrCat(count, " ", one, count == 1 ? "" : "s"); }
 
-const std::string& ProgramOf(const ProcessInfo& process) {
-  return process.script.empty() ? process.program : process.script;
-}
-
 int64_t StoppedNs(const TraceModel& model, ProcessIndex process, int64_t start_ns, int64_t end_ns) {
   int64_t stopped_ns = 0;
   for (const RecordingStop& stop : model.recording_stops) {

@@ -258,7 +258,7 @@ std::string ProgramsSentence(const TraceModel& model, const ComparedSteps& steps
         absl::StrCat(name, " ", HumanTime(static_cast<double>(of.total_ns()) / static_cast<double>(of.count()))));
   }
   return absl::StrCat(" These are steps of different programs (", absl::StrJoin(means, ", "),
-                      "), and what follows is the mean of them all: name one trace (*.dlh) instead of the folder.");
+                      "): this mean, and what follows, is of all of them. Report one trace alone.");
 }
 
 std::string BatchSentence(const ComparedSteps& steps, double step_ns, bool are_ranks, double whole_per_second) {
@@ -337,7 +337,7 @@ std::string HowLong(const StepFacts& facts) {
   }
   const ComparedSteps& steps = facts.steps();
   const std::optional<Generation> generation = FindGeneration(facts);
-  const std::optional<PassSeries> series = FindPassSeries(facts);
+  const std::optional<PassSeries> series = generation.has_value() ? std::nullopt : FindPassSeries(facts);
   // Of a network that generates, passes over prompts are no steps left out: both have a time of their own below.
   const std::string left_out = generation.has_value() ? "" : steps.left_out.Text();
   std::string text =

@@ -46,8 +46,6 @@ std::vector<std::string> GpuRemarks(const StepFacts& facts);
 std::vector<std::string> StepRemarks(const StepFacts& facts);
 // "3 steps".
 std::string Many(size_t count, absl::string_view one);
-// "train.py".
-const std::string& ProgramOf(const ProcessInfo& process);
 // How long nothing of a process was recorded in this time.
 int64_t StoppedNs(const TraceModel& model, ProcessIndex process, int64_t start_ns, int64_t end_ns);
 

@@ -114,7 +114,9 @@ class StackReader {
         place.modules.push_back(frame.module);
       }
       const bool is_around = !place.modules.empty() && frame.module == kNone;
-      place.is_in_forward = is_around && (place.is_in_forward || IsForward(model_.names[frame.function]));
+      const bool is_forward =
+          (owner == Owner::kUser || owner == Owner::kFramework) && IsForward(model_.names[frame.function]);
+      place.is_in_forward = is_around && (place.is_in_forward || is_forward);
       if (owner != Owner::kUser || place.file != kNone) continue;
       place.file = frame.file;
       place.function = frame.function;

@@ -288,7 +288,7 @@ std::string FirstChanged(const std::string& before, const std::string& after) {
 std::string ProgramOf(const TraceModel& model) {
   if (model.processes.empty()) return "";
   const ProcessInfo& process = model.processes.front();
-  const std::string& name = process.script.empty() ? process.program : process.script;
+  const std::string& name = ProgramOf(process);
   return name.substr(name.rfind('/') + 1);
 }
 

@@ -55,6 +55,11 @@ struct ProcessInfo {
   std::vector<Loss> losses;              // summed by (reason, thread, detail)
 };
 
+// "train.py".
+inline const std::string& ProgramOf(const ProcessInfo& process) {
+  return process.script.empty() ? process.program : process.script;
+}
+
 // From its launcher; empty: not known.
 std::string RankOf(const ProcessInfo& process);  // RANK, SLURM_PROCID …
 std::string RankCountOf(const ProcessInfo& process);

@@ -99,13 +99,13 @@ StackIndex TraceModel::PythonStackOf(CallIndex call) const {
   return kNone;
 }
 
-// What records it states it: "Python 3.11.7", "PyTorch 2.13.0; light: …".
 bool SeesLibraries(const ProcessInfo& process) {
   return absl::c_none_of(process.capabilities, [](const Capability& capability) {
     return capability.name == "library-calls" && capability.state == CapabilityState::kAbsent;
   });
 }
 
+// What records it states it: "Python 3.11.7", "PyTorch 2.13.0; light: …".
 std::string ReleaseOf(const ProcessInfo& process, absl::string_view software) {
   for (const Capability& capability : process.capabilities) {
     absl::string_view text = capability.reason;

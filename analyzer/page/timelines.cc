@@ -143,8 +143,7 @@ struct Track {
 std::string GroupOf(const TraceModel& model, ProcessIndex process) {
   const ProcessInfo& info = model.processes[process];
   const std::string rank = RankOf(model.processes[process]);
-  return absl::StrCat(rank.empty() ? "" : absl::StrCat("rank ", rank, ", "),
-                      info.script.empty() ? info.program : info.script, ", process ", info.pid);
+  return absl::StrCat(rank.empty() ? "" : absl::StrCat("rank ", rank, ", "), ProgramOf(info), ", process ", info.pid);
 }
 
 // First the steady steps that the answer is about, of the process in which they take most time; then its others, spread over

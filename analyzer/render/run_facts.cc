@@ -120,7 +120,7 @@ void AppendPrograms(const TraceModel& run, std::vector<std::string>* remarks) {
   for (const ProcessInfo& process : run.processes) {
     if (known.contains({process.boot_id, process.parent_pid})) continue;
     if (!RankOf(process).empty() && std::exchange(has_ranks, true)) continue;
-    programs.insert(process.script.empty() ? process.program : process.script);
+    programs.insert(ProgramOf(process));
   }
   if (programs.size() < 2) return;
   remarks->push_back(absl::StrCat("programs: ", absl::StrJoin(programs, ", "),

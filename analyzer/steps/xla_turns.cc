@@ -89,13 +89,14 @@ XlaTurns::XlaTurns(const TraceModel& model, const Attribution& attribution, Proc
   bool are_plain = false;
   for (auto& [number, run] : runs_) {
     FindTurn(run);
-    are_plain |= run.has_gradients && run.turn_ns == INT64_MIN;
+    are_plain |= IsPlain(run);
   }
   if (!are_plain) return;
   for_each(&XlaTurns::NotePlain);
   for (auto& [number, run] : runs_) {
-    if (run.turn_ns == INT64_MIN) FindTurn(run);
-    if (run.turn_ns == INT64_MIN) run.turn_ns = run.first_ns + 1;  // each has a beginning
+    if (!IsPlain(run)) continue;
+    FindTurn(run);
+    if (run.turn_ns == INT64_MIN) run.turn_ns = run.first_ns + 1;  // a step has a beginning
   }
 }
 
@@ -109,6 +110,7 @@ void XlaTurns::Note(ScopeIndex scope, MomentKind kind) {
   const CompiledLink link = CompiledLink::Of(scopes.link[scope]);
   Run& run = runs_[link.run];
   const int64_t start_ns = scopes.start_ns[scope];
+  run.has_forward |= kind == MomentKind::kForward;
   run.has_gradients |= kind == MomentKind::kBackward;
   run.first_ns = std::min(run.first_ns, start_ns);
   if (kind == MomentKind::kUpdate) run.last_update_ns = std::max(run.last_update_ns, start_ns);
@@ -120,7 +122,7 @@ void XlaTurns::Note(ScopeIndex scope, MomentKind kind) {
 void XlaTurns::NotePlain(ScopeIndex scope, MomentKind kind) {
   const ScopeColumns& scopes = model_.scopes;
   Run& run = runs_[CompiledLink::Of(scopes.link[scope]).run];
-  if (run.turn_ns != INT64_MIN) return;
+  if (!IsPlain(run)) return;
   NotePass({.start_ns = scopes.start_ns[scope], .end_ns = scopes.EndOf(scope), .kind = kind}, &run);
 }
 

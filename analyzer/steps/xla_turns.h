@@ -26,13 +26,16 @@ class XlaTurns {
  private:
   // An execution of a program.
   struct Run {
-    std::vector<std::pair<int64_t, int64_t>> passes;  // start and duration of its products; backward: less than 0
-    bool has_gradients = false;
+    // Start and duration of its products, or of all its operations if it has none forward; backward: less than 0.
+    std::vector<std::pair<int64_t, int64_t>> passes;
+    bool has_forward = false, has_gradients = false;
     int64_t first_ns = INT64_MAX;
     int64_t turn_ns = INT64_MIN;         // the backward pass begins
     int64_t last_update_ns = INT64_MIN;  // the last update begins
   };
 
+  // Both passes in one program, the forward one without a product.
+  static bool IsPlain(const Run& run) { return run.has_forward && run.has_gradients && run.turn_ns == INT64_MIN; }
   bool IsOurs(ScopeIndex scope, ProcessIndex process) const;
   void Note(ScopeIndex scope, MomentKind kind);
   void NotePlain(ScopeIndex scope, MomentKind kind);

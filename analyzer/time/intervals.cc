@@ -1,4 +1,4 @@
-// Sets of time intervals: see intervals.h. Everything but sorting is linear.
+// Sets of time intervals: see intervals.h. Everything but sorting is linear; an intersection in what both span.
 #include "analyzer/time/intervals.h"
 
 #include <algorithm>
@@ -57,8 +57,10 @@ IntervalSet IntervalSet::Union(const IntervalSet& other) const {
 }
 
 IntervalSet IntervalSet::Intersection(const IntervalSet& other) const {
+  if (intervals_.empty() || other.intervals_.empty()) return {};
   std::vector<Interval> common;
-  auto a = intervals_.begin(), b = other.intervals_.begin();
+  auto a = FirstEndingAfter(intervals_, other.intervals_.front().start_ns);
+  auto b = FirstEndingAfter(other.intervals_, intervals_.front().start_ns);
   while (a != intervals_.end() && b != other.intervals_.end()) {
     const int64_t start_ns = std::max(a->start_ns, b->start_ns), end_ns = std::min(a->end_ns, b->end_ns);
     if (start_ns < end_ns) common.push_back({start_ns, end_ns});

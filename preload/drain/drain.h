@@ -238,7 +238,6 @@ class Drain {
   uint64_t last_sweep_ticks_ = 0;
   uint64_t next_aggregate_flush_ticks_ = 0;
   uint64_t aggregate_window_ticks_ = 0;
-  uint32_t known_switches_ = 0;
   bool tails_moved_ = false;  // since the last checkpoint
 };
 

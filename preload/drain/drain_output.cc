@@ -75,13 +75,15 @@ void Drain::FlushAggregates(uint64_t now_ticks, bool force) {
 
 void Drain::WriteCaptureState() {
   uint32_t switches = session_->switches.load(std::memory_order_acquire);
-  if (switches == known_switches_) return;
+  if (switches == state_.switches) return;
+  const auto write = [&](bool is_recording) {
+    const std::atomic<uint64_t>& ticks = is_recording ? session_->started_ticks : session_->stopped_ticks;
+    fields::CaptureState::WritePacket({is_recording, ticks.load(std::memory_order_relaxed)}, &out_);
+  };
   bool is_recording = switches % 2 == 0;
-  if (switches - known_switches_ > 1) {
-    fields::CaptureState::WritePacket({!is_recording, session_->switched_before_ticks.load()}, &out_);
-  }
-  fields::CaptureState::WritePacket({is_recording, session_->switched_ticks.load()}, &out_);
-  known_switches_ = switches;
+  if (switches - state_.switches > 1) write(!is_recording);
+  write(is_recording);
+  state_.switches = switches;
 }
 
 // Calls that the slot's current thread had to drop, up to the slot's count `dropped`.

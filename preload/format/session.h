@@ -115,6 +115,8 @@ struct Checkpoint {
   uint64_t lost_bytes;
   uint32_t lost_errno;
   uint32_t finished;  // footer written
+  uint32_t switches;  // SessionHeader's, of which the trace tells
+  uint32_t unused;
   ReportedLosses reported;
   DetailState detail;
   uint64_t tails[kMaxSlots];
@@ -171,8 +173,7 @@ struct SessionHeader {
   uint32_t configured_families;
   // Stops and starts (dlhook ctl, DLHOOK_START=off): odd while stopped, the reason for enabled_families == 0.
   std::atomic<uint32_t> switches;
-  std::atomic<uint64_t> switched_ticks;         // the last of them
-  std::atomic<uint64_t> switched_before_ticks;  // the one before: both may come between two turns of the drain
+  std::atomic<uint64_t> stopped_ticks, started_ticks;  // the last of each: both may come between two turns of the drain
   // Loss counters of the host as a whole.
   alignas(64) std::atomic<uint64_t> no_ring_calls;
   std::atomic<uint64_t> plain_pointers;
@@ -246,7 +247,7 @@ struct SessionHeader {
 };
 
 // Incremented manually when fields change their meaning; a change of size is detected automatically.
-constexpr uint32_t kSessionLayout = 5 * 1000000 + sizeof(SessionHeader);
+constexpr uint32_t kSessionLayout = 6 * 1000000 + sizeof(SessionHeader);
 constexpr uint64_t kSessionDataStart = (sizeof(SessionHeader) + 4095) & ~uint64_t{4095};
 constexpr uint64_t kDefinitionsCapacity = 4 << 20;
 constexpr uint64_t kStackNodesStart = kSessionDataStart + kDefinitionsCapacity;
@@ -292,10 +293,11 @@ inline bool IsStopped(const SessionHeader& session) {
 
 // Starts and stops the recording of a process: by dlhook ctl, and by the program's own calls (DLHOOK_START=profiler).
 inline void SetRecording(bool record, SessionHeader* session) {
-  if (IsStopped(*session) != record) return;
-  session->switched_before_ticks.store(session->switched_ticks.load());
-  session->switched_ticks.store(ReadTicks(static_cast<ClockKind>(session->clock_kind)));
-  session->switches.fetch_add(1);
+  uint32_t seen = session->switches.load();
+  if ((seen % 2 != 0) != record) return;
+  (record ? session->started_ticks : session->stopped_ticks)
+      .store(ReadTicks(static_cast<ClockKind>(session->clock_kind)));
+  if (!session->switches.compare_exchange_strong(seen, seen + 1)) return;  // another one did the same
   session->enabled_families.store(record ? session->configured_families : 0);
 }
 

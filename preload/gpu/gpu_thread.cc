@@ -39,10 +39,8 @@ void FollowStops(GpuState* state) {
     return ClockNanoseconds(CLOCK_REALTIME) - static_cast<uint64_t>(ago_ns);
   };
   bool is_stopped = switches % 2 != 0;
-  uint64_t switched_ns = real_ns(session->switched_ticks);
-  if (is_stopped) state->stopped_from_ns = switched_ns;
-  if (!is_stopped && unseen > 1) state->stopped_from_ns = real_ns(session->switched_before_ticks);
-  state->stopped_to_ns = is_stopped ? 0 : switched_ns;
+  if (is_stopped || unseen > 1) state->stopped_from_ns = real_ns(session->stopped_ticks);
+  state->stopped_to_ns = is_stopped ? 0 : real_ns(session->started_ticks);
 }
 
 bool WasStopped(const GpuState& state, uint64_t time_ns) {

@@ -87,7 +87,7 @@ void FillHeader(const Config& config, uint32_t collector, SessionHeader* session
 void CompleteHeader(const Config& config, SessionHeader* session) {
   std::atomic_thread_fence(std::memory_order_release);
   session->magic = kSessionMagic;
-  session->switched_ticks.store(session->shim_loaded_ticks);
+  session->stopped_ticks.store(session->shim_loaded_ticks);
   bool starts = config.start == StartMode::kOn;
   session->switches.store(starts ? 0 : 1);
   session->enabled_families.store(starts ? config.families : 0, std::memory_order_release);

@@ -193,7 +193,13 @@ void NumberModuleTree(PythonProcess* process, ModuleTree* tree) {
   }
 }
 
-void SetTexts(PythonProcess* process, const ModuleTree& tree, uint32_t root) {
+bool IsNamed(const PythonProcess& process, const PythonObject& object) {
+  const char* text = process.arena + object.text;
+  auto type_end = static_cast<const char*>(memchr(text, '\0', object.text_bytes));
+  return type_end != nullptr && type_end + 1 < text + object.text_bytes;
+}
+
+void SetTexts(PythonProcess* process, const ModuleTree& tree, uint32_t root, bool of_stray) {
   for (uint32_t i = 0; i < tree.count; ++i) {
     const ModuleTree::Entry& entry = tree.entries[i];
     if (entry.number == 0 || tree.first_of[entry.number] != i + 1) continue;
@@ -202,7 +208,7 @@ void SetTexts(PythonProcess* process, const ModuleTree& tree, uint32_t root) {
     // built, and a layer has one path.
     bool is_keras = (known.flags.load() & kObjectKeras) != 0;
     bool is_anothers = known.root != 0 && known.root != root && !is_keras;
-    if (!is_anothers) SetText(process, tree, i);
+    if (!is_anothers && !(of_stray && i > 0 && IsNamed(*process, known))) SetText(process, tree, i);
   }
 }
 

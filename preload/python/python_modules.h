@@ -70,8 +70,12 @@ void ReadModuleTree(PyObject* root, bool keras, ModuleTree* tree, const char* na
 // Numbers the objects, including those not called yet. Needs the lock.
 void NumberModuleTree(PythonProcess* process, ModuleTree* tree);
 
-// Sets the texts of the modules that belong to this root. Needs the lock.
-void SetTexts(PythonProcess* process, const ModuleTree& tree, uint32_t root);
+// Whether it has a name, besides its type's. Needs the lock.
+bool IsNamed(const PythonProcess& process, const PythonObject& object);
+
+// Sets the texts of the modules that belong to this root; `of_stray`: of those below the tree's own root only where they have no
+// name. Needs the lock.
+void SetTexts(PythonProcess* process, const ModuleTree& tree, uint32_t root, bool of_stray = false);
 
 // Drops the references.
 void ReleaseModuleTree(ModuleTree* tree);

@@ -279,15 +279,9 @@ void AdoptRoots(PythonProcess* process, const LiveModules& live, ModuleTree* tre
   }
 }
 
-bool IsNamed(const PythonProcess& process, const PythonObject& object) {
-  const char* text = process.arena + object.text;
-  auto type_end = static_cast<const char*>(memchr(text, '\0', object.text_bytes));
-  return type_end != nullptr && type_end + 1 < text + object.text_bytes;
-}
-
-// Whether it is in no tree of its root, which was read; then sets the name of its own tree: its type's, with a number from
-// the second one on. Needs the lock.
-bool IsStray(PythonProcess* process, uint32_t number, char (&name)[128]) {
+// If it is in no tree of its root, which was read: the name of its own tree, which is its type's, with a number from the
+// second living one on; false: it is in one. Needs the lock.
+bool NameOfStray(PythonProcess* process, uint32_t number, char (&name)[128]) {
   PythonObject* object = &process->objects[number];
   uint32_t flags = object->flags.load();
   bool is_searched = (flags & (kObjectSearched | kObjectKeras | kObjectRetired | kObjectStray)) == kObjectSearched;
@@ -295,7 +289,8 @@ bool IsStray(PythonProcess* process, uint32_t number, char (&name)[128]) {
   uint32_t earlier = 0;
   for (uint32_t other = 1; other <= process->object_count; ++other) {
     const PythonObject& of = process->objects[other];
-    earlier += of.root == object->root && of.type == object->type && (of.flags.load() & kObjectStray) != 0 ? 1 : 0;
+    bool is_alive = (of.flags.load() & (kObjectStray | kObjectRetired)) == kObjectStray;
+    earlier += is_alive && of.root == object->root && of.type == object->type ? 1 : 0;
   }
   auto type_name = ReadAt<const char*>(object->type, kPyTypeName);
   int bytes = snprintf(name, sizeof name - 16, "%s", type_name);
@@ -313,7 +308,7 @@ void NameStrays(PythonProcess* process, const LiveModules& live, ModuleTree* tre
     {
       SpinLockHolder holder(&process->lock);
       number = FindObject(*process, object, ReadAt<const void*>(object, kPyTypeOffset));
-      if (number == 0 || !IsStray(process, number, name)) continue;
+      if (number == 0 || !NameOfStray(process, number, name)) continue;
     }
     ReadModuleTree(static_cast<PyObject*>(const_cast<void*>(object)), /*keras=*/false, tree, name);
     if (tree->count > 1) {
@@ -321,7 +316,7 @@ void NameStrays(PythonProcess* process, const LiveModules& live, ModuleTree* tre
       NumberModuleTree(process, tree);
       process->objects[number].flags.fetch_or(kObjectStray);
       uint32_t root = process->objects[number].root;
-      SetTexts(process, *tree, root);
+      SetTexts(process, *tree, root, /*of_stray=*/true);
       for (uint32_t entry = 0; entry < tree->count; ++entry) {
         uint32_t part = tree->entries[entry].number;
         if (part != 0 && process->objects[part].root == 0) process->objects[part].root = root;

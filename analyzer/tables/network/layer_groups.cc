@@ -43,6 +43,13 @@ std::set<std::string> NoModels(const TraceModel& model, const Attribution& attri
     has_products = true;
     others.erase(attribution.layers[layer].model);
   }
+  // Products of kernels that are no calls: quantized ones, the framework's own.
+  const std::vector<ScopeName> names = ReadScopeNames(model);
+  for (ScopeIndex scope = 0; scope < model.scopes.size() && !others.empty(); ++scope) {
+    const LayerIndex layer = attribution.PlaceOfScope(scope).layer;
+    const ScopeName& name = names[model.scopes.look[scope].name];
+    if (layer != kNone && (name.is_weighted || name.is_product)) others.erase(attribution.layers[layer].model);
+  }
   return has_products ? others : std::set<std::string>();
 }
 

@@ -128,8 +128,8 @@ TEST(AnswerTest, StepsOfDifferentProgramsHaveTheirOwnMeans) {
   model.processes[1].script = "b.py";
   EXPECT_EQ(
       ProgramsSentence(model, steps),
-      " These are steps of different programs (a.py 2.00 us, b.py 7.00 us), and what follows is the mean of them all: "
-      "name one trace (*.dlh) instead of the folder.");
+      " These are steps of different programs (a.py 2.00 us, b.py 7.00 us): this mean, and what follows, is of all of "
+      "them. Report one trace alone.");
 }
 
 TEST(AnswerTest, AMixOfBatchesIsNoBatch) {
