@@ -31,7 +31,8 @@ class Program(nn.Module):
 class Wrapper(nn.Module):
     def __init__(self, *nets):
         super().__init__()
-        self.nets = list(nets)  # not among its modules
+        self.nets = list(nets)  # not among its modules …
+        self.own = nets[1].layers[0]  # … but this one is
 
     def forward(self, x):
         for net in self.nets:
