@@ -401,7 +401,11 @@ class LinesInSteps {
         lines.short_ns = lines.ns * static_cast<double>(gaps.short_ns) / static_cast<double>(gaps.walked_ns);
       AddStretches(gaps, lines);
       if (gaps.followed > 0) {
-        lines.released_part = static_cast<double>(gaps.released_ns) / static_cast<double>(gaps.followed_ns);
+        // Waits for a processor lie between releases, too, where they are not counted.
+        const MachineLoad& load = facts_.load();
+        const double runs = load.is_known ? std::max(1 - load.waiting_ns / facts_.step_ns(), 0.1) : 1;
+        const double own_ns = runs * static_cast<double>(gaps.followed_ns);
+        lines.released_part = std::min(static_cast<double>(gaps.released_ns) / own_ns, 1.0);
         lines.released = static_cast<double>(gaps.released) / static_cast<double>(gaps.followed);
       }
       if (!gaps.packages.empty() && 2 * Most(gaps.packages)->second > gaps.walked_ns) {

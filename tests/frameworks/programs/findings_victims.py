@@ -769,7 +769,7 @@ def copied_states(side):
 
 def head_by_head(side):
     """Attention of one head after the other, or of all."""
-    project = nn.Linear(256, 768)
+    project = nn.Linear(8, 768)
 
     def loss_of(model, x):
         q, k, v = (part.view(8, 32, 32, 8).transpose(1, 2) for part in model(x).chunk(3, -1))
@@ -778,7 +778,7 @@ def head_by_head(side):
         heads = [torch.softmax(q[:, h] @ k[:, h].transpose(1, 2), -1) @ v[:, h] for h in range(32)]
         return torch.cat(heads, -1).square().mean()
 
-    return training(project, torch.optim.SGD(project.parameters(), lr=0.01), loss_of, repeated(torch.randn(8, 32, 256)))
+    return training(project, torch.optim.SGD(project.parameters(), lr=0.01), loss_of, repeated(torch.randn(8, 32, 8)))
 
 
 def expanded_codes(side):
