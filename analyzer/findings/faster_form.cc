@@ -276,8 +276,7 @@ std::vector<Finding> NormsByOperations(const StepFacts& facts) {
             ? "torch.compile(model), or of these modules, makes one loop of it. On processors torch.nn.RMSNorm has the "
               "same parts."
             : "nn.LayerNorm, nn.BatchNorm or nn.GroupNorm (torch.nn.functional.layer_norm ...) is one operation, "
-              "forward "
-              "and backward.");
+              "forward and backward.");
     finding.where = first->module_type;
     finding.line = first->line;
     finding.changes_numerics = !is_of_squares;

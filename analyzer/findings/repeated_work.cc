@@ -14,8 +14,9 @@
 // Layers of a training that compute forward and never backward (a frozen encoder, a teacher) give the same results for the same
 // inputs: whether these come again is not recorded, so that is information.
 //
-// An encoder that runs in each pass of a decoder of single tokens computes the same for all tokens of one text. Whether its
-// input is the same is not recorded: the advice says so.
+// An encoder that runs in each pass of a decoder of single tokens computes the same for all tokens of one text. That a pass has
+// one token of each text is known where its rows are the batch, or an attention has one query. Whether the encoder's input is
+// the same is not recorded: the sentence and the advice say so.
 //
 // A language model that computes the logits of all positions for the next token reads those of one: its last product is followed
 // by `select`, and no operation from there to the next pass takes long enough to have read all of the result.
@@ -37,7 +38,7 @@ constexpr double kFrozenPercent = 30;
 constexpr double kLeastTimes = 1.5;  // in a step
 constexpr int64_t kLeastPasses = 8;
 constexpr double kEncoderPercent = 10;
-constexpr int64_t kMoreRows = 4;     // of an encoder's products than of its decoder's: that has one token of each text
+constexpr int64_t kMoreRows = 4;     // of an encoder's products than of its decoder's
 constexpr double kFewestTokens = 3;  // of a text; a recurrent cell has two products
 constexpr int64_t kSmallGrowth = 2;  // a pass has at least twice the rows by which it grows
 constexpr double kMostReadRate =
@@ -166,6 +167,9 @@ std::vector<Finding> FindMadeFromNumbers(const StepFacts& facts) {
   return {finding};
 }
 
+// A product has the rows as its first or, column-major, second side.
+int64_t RowsOf(const MatmulShape& shape) { return shape.order == "col" ? shape.n : shape.m; }
+
 // The rows of products with a weight, from one pass to the next.
 struct Rows {
   int64_t last = 0, step = 0;  // grows by
@@ -190,7 +194,7 @@ struct Rows {
 std::vector<Finding> FindPrefixes(const StepFacts& facts) {
   if (facts.steps().kind != StepKind::kInference) return {};
   const TraceModel& model = facts.model();
-  // By layer and the sizes that stay: a product has the rows as its first or, column-major, second side.
+  // By layer and the sizes that stay.
   std::map<std::tuple<LayerIndex, int64_t, int64_t>, Rows> by_weight;
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const Op& op = model.ops[model.calls.op[call]];
@@ -198,7 +202,7 @@ std::vector<Finding> FindPrefixes(const StepFacts& facts) {
     const std::optional<MatmulShape> shape = op.on_gpu || layer == kNone ? std::nullopt : MatmulShapeOf(op);
     if (!shape || shape->batch > 1 || model.calls.parent[call] != kNone) continue;
     const bool is_column = shape->order == "col";
-    by_weight[{layer, is_column ? shape->m : shape->n, shape->k}].Add(is_column ? shape->n : shape->m);
+    by_weight[{layer, is_column ? shape->m : shape->n, shape->k}].Add(RowsOf(*shape));
   }
   const auto most =
       absl::c_max_element(by_weight, [](const auto& a, const auto& b) { return a.second.passes < b.second.passes; });
@@ -233,7 +237,7 @@ struct LastProduct {
   bool is_taken = false;  // a part of the result, before anything is computed with it
   double longest_ns = 0;  // of these operations
 
-  int64_t Rows() const { return MatmulShapeOf(*op)->order == "col" ? MatmulShapeOf(*op)->n : MatmulShapeOf(*op)->m; }
+  int64_t Rows() const { return RowsOf(*MatmulShapeOf(*op)); }
   double ResultBytes() const {
     const MatmulShape shape = *MatmulShapeOf(*op);
     return (absl::StartsWith(op->types, "f32") ? 4 : 2) * static_cast<double>(shape.m) * static_cast<double>(shape.n);
@@ -313,6 +317,17 @@ Side SideOf(const std::string& layer) {
   return encoder < decoder ? Side::kEncoder : Side::kDecoder;
 }
 
+// Whether the decoder's products with weights, of so many rows, have one token of each text.
+bool HasOneToken(const StepFacts& facts, int64_t rows) {
+  const ComparedSteps& steps = facts.steps();
+  if (rows == 1 || (rows == steps.batch && !steps.batch_is_rows)) return true;
+  return absl::c_any_of(facts.items(), [&](const WorkItem& item) {  // the heads of each text, one query
+    const std::optional<MatmulShape> shape = item.IsHostCompute() ? MatmulShapeOf(*item.op) : std::nullopt;
+    return shape && shape->batch > 1 && shape->batch % rows == 0 && RowsOf(*shape) == 1 &&
+           SideOf(item.group->label) == Side::kDecoder;
+  });
+}
+
 std::vector<Finding> FindEncoderAgain(const StepFacts& facts) {
   if (facts.steps().kind != StepKind::kInference) return {};
   // Rows and calls in a step of products with weights, as most layers have them.
@@ -321,8 +336,7 @@ std::vector<Finding> FindEncoderAgain(const StepFacts& facts) {
     const std::optional<MatmulShape> shape = item.IsHostCompute() ? MatmulShapeOf(*item.op) : std::nullopt;
     if (!shape || shape->batch > 1 || absl::StrContains(item.group->label, ':')) continue;
     const auto alike = static_cast<double>(item.group->layers.size());
-    layers[SideOf(item.group->label)][{shape->order == "col" ? shape->n : shape->m, std::round(item.calls / alike)}] +=
-        alike;
+    layers[SideOf(item.group->label)][{RowsOf(*shape), std::round(item.calls / alike)}] += alike;
   }
   const auto most = [&](Side side) {
     const auto found =
@@ -332,6 +346,7 @@ std::vector<Finding> FindEncoderAgain(const StepFacts& facts) {
   const auto [rows, passes] = most(Side::kEncoder);
   const auto [tokens, decoded] = most(Side::kDecoder);
   if (tokens == 0 || rows < kMoreRows * tokens || passes == 0 || decoded > kFewestTokens * passes) return {};
+  if (!HasOneToken(facts, tokens)) return {};
   const auto is_in = [](const WorkItem& item) { return SideOf(item.group->label) == Side::kEncoder; };
   const double ns = facts.Sum(is_in);
   if (!facts.IsAtLeast(ns, kEncoderPercent)) return {};
@@ -340,12 +355,12 @@ std::vector<Finding> FindEncoderAgain(const StepFacts& facts) {
   finding.line = facts.LineOfLongest(is_in);
   finding.gain_ns = ns;
   finding.sentence = absl::StrFormat(
-      "The encoder runs in each pass of the decoder, on %d rows beside %d: %s. For the tokens of one text it computes "
-      "the "
-      "same each time.",
+      "The encoder runs in each pass of the decoder, on %d rows beside %d: %s. If the passes make the tokens of one "
+      "text, it computes the same each time.",
       rows, tokens, facts.PartOfStep(ns));
   finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence = "table layers: forward passes; table gemm: rows. Whether the input is the same is not recorded";
+  finding.evidence =
+      "table layers: forward passes; table gemm: rows. Whether passes have the same input is not recorded";
   finding.advice =
       "Where one text's tokens are generated, run the encoder once, before the loop, and give its result to each pass "
       "(transformers: encoder_outputs=, or generate()).";

@@ -81,12 +81,13 @@ std::string StartedProcesses(const StepFacts& facts) {
                       " of each ", facts.StepNoun(), ": it starts new ones.");
 }
 
-// The only other thread that works while the main thread is blocked: " Thread 4711 works meanwhile, alone."; empty: none, or several.
+// " Only one other thread of the program works meanwhile (4711: 2.1 ms of a step).", while the main thread is blocked; empty: none
+// works, or several.
 std::string WorksAlone(const StepFacts& facts, double blocked_ns) {
   const std::vector<ThreadTime> threads = ThreadsWithoutCalls(facts);
   const bool is_one = !threads.empty() && threads.front().wanted_ns >= kWorksMeanwhile * blocked_ns &&
                       (threads.size() == 1 || threads[1].wanted_ns < kIdleMeanwhile * blocked_ns);
-  return is_one ? absl::StrFormat(" Meanwhile one other thread of the program works, and no more (%d: %s of a %s).",
+  return is_one ? absl::StrFormat(" Only one other thread of the program works meanwhile (%d: %s of a %s).",
                                   threads.front().tid, HumanTime(threads.front().wanted_ns), facts.StepNoun())
                 : "";
 }
@@ -128,8 +129,7 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
     absl::StrAppend(&finding.sentence, works);
     finding.advice =
         "It waits for one item at a time, so that the others wait, too: hand all of them to the threads first "
-        "(pool.map, or a "
-        "list of futures whose results are asked for behind the last submit), or a batch ahead.";
+        "(pool.map, or a list of futures whose results are asked for behind the last submit), or a batch ahead.";
   } else if (is_blocked) {
     finding.advice = "Wait for it in another thread, or ask for it before it is needed (files, network, locks, sleep).";
   } else if (releases) {
@@ -138,9 +138,8 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
         "larger tensors, or write into the same ones again (out=, in-place operations).";
   } else if (MakesTensor(longest)) {
     finding.advice =
-        "A tensor is made of Python's objects there, one by one: join arrays first (torch.from_numpy(np.stack(list))), "
-        "or "
-        "torch.stack a list of tensors.";
+        "A tensor is made of Python's objects there, one by one: join arrays first "
+        "(torch.from_numpy(np.stack(list))), or torch.stack a list of tensors.";
   } else if (!longest.package.empty() && longest.is_called_back) {
     finding.advice = absl::StrCat(
         "That is what ", longest.function.empty() ? "the program" : longest.function, " asks ", longest.package,

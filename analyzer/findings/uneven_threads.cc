@@ -246,8 +246,8 @@ std::vector<Finding> FindLateRank(const StepFacts& facts) {
                                facts.PartOfStep(ns));
   if (has_more) absl::StrAppendFormat(&finding.sentence, " Its products have %.1f times as many operations.", work);
   if (is_starved) {
-    absl::StrAppend(&finding.sentence, " In each step it waits ", HumanTime(longer_ns),
-                    " longer for a processor than they.");
+    absl::StrAppend(&finding.sentence, " On average it waits ", HumanTime(longer_ns),
+                    " longer for a processor than the others do.");
   }
   finding.gain_ns = ns;
   finding.basis = GainBasis::kUpperBound;  // on a GPU, compute may run beside it

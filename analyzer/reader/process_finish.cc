@@ -127,7 +127,7 @@ void ProcessBuilder::FinishThread(Thread* thread, const ClockMap& clock) {
   run_->oddities_.Count("a call that overlapped another one of its thread and was shortened", counts.clipped);
   const size_t base = run_->model_.calls.size();
   AppendCalls(thread, index);
-  thread->scopes.Finish(clock, index, base, &run_->scope_time_, &run_->model_, &run_->oddities_);
+  thread->scopes.Finish(clock, index, base, &run_->scope_time_, &run_->messages_, &run_->model_, &run_->oddities_);
   if (thread->scopes.start_ns() <= thread->scopes.end_ns()) Observe(thread->scopes.start_ns(), thread->scopes.end_ns());
   thread->attributes.Append(base, &run_->model_);
   OperandBuilder::Append(&thread->operands, base, &run_->model_);

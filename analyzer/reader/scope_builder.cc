@@ -59,7 +59,7 @@ void ThreadScopes::AppendWindows(const ClockMap& clock, ThreadIndex thread, Trac
 }
 
 void ThreadScopes::Finish(const ClockMap& clock, ThreadIndex thread, size_t first_call, TimeBudget* budget,
-                          TraceModel* model, Oddities* oddities) {
+                          MessageNames* messages, TraceModel* model, Oddities* oddities) {
   AppendWindows(clock, thread, model);
   if (scopes_.size() == 0) return;
   if (scopes_.size() >= kNone - model->scopes.size()) {
@@ -72,7 +72,7 @@ void ThreadScopes::Finish(const ClockMap& clock, ThreadIndex thread, size_t firs
   model->scopes.Resize(base + count, thread);
   const bool has_calls = first_call != model->calls.size();
   const NestedScopes nested =
-      NestScopes(clock, has_calls, MessageNames(model->names), &scopes_, budget, &model->scopes);
+      NestScopes(clock, has_calls, messages->Of(model->names), &scopes_, budget, &model->scopes);
   oddities->Count("a scope that overlapped another one of its thread and was shortened", nested.cut);
   if (!nested.are_possible) {
     *budget = before;

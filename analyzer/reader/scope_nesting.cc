@@ -275,11 +275,12 @@ NestedScopes NestScopes(const ClockMap& clock, bool has_calls, const std::vector
   return ScopeNester(clock, has_calls, is_message, staged, budget, columns).Run();
 }
 
-std::vector<bool> MessageNames(const std::vector<std::string>& names) {
-  std::vector<bool> is_message;
-  for (const std::string& name : names)
-    is_message.push_back(absl::StartsWith(name, "gloo:send") || absl::StartsWith(name, "gloo:recv"));
-  return is_message;
+const std::vector<bool>& MessageNames::Of(const std::vector<std::string>& names) {
+  while (is_message_.size() < names.size()) {
+    const std::string& name = names[is_message_.size()];
+    is_message_.push_back(absl::StartsWith(name, "gloo:send") || absl::StartsWith(name, "gloo:recv"));
+  }
+  return is_message_;
 }
 
 void InnermostIndex::Open(int64_t begin, int64_t end, ScopeIndex scope) {

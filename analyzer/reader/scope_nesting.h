@@ -35,7 +35,13 @@ NestedScopes NestScopes(const ClockMap& clock, bool has_calls, const std::vector
                         StagedScopes* staged, TimeBudget* budget, ScopeColumns* columns);
 
 // By name: whether its scopes are sends or receives of torch.distributed, from the call to the end of the wait for it.
-std::vector<bool> MessageNames(const std::vector<std::string>& names);
+class MessageNames {
+ public:
+  const std::vector<bool>& Of(const std::vector<std::string>& names);  // the same as before, or with more at the end
+
+ private:
+  std::vector<bool> is_message_;
+};
 
 // The innermost of nested intervals [begin, end) by point: filled in order of begins, outer ones first, then Sealed.
 class InnermostIndex {

@@ -8,6 +8,7 @@
 #include "analyzer/reader/gpu_links.h"
 #include "analyzer/reader/load_run.h"
 #include "analyzer/reader/python_builder.h"
+#include "analyzer/reader/scope_nesting.h"
 #include "analyzer/reader/staging.h"
 
 namespace dlhook::analyzer::inline reader {
@@ -51,6 +52,7 @@ class TraceBuilder {
   Oddities oddities_;
   TimeBudget call_time_;
   TimeBudget scope_time_;
+  MessageNames messages_;
   TimeBudget sample_time_;
   TimeBudget gpu_time_;
   TimeBudget counter_budget_;  // for counts, nanoseconds or not

@@ -240,19 +240,23 @@ uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
   return fullness;
 }
 
+// Null: it is invalid. `position` is before `head`.
+const RecordHeader* Drain::RecordAt(uint32_t index, uint64_t position, uint64_t head, Segment* segment) const {
+  if (position >= segment->end) *segment = SegmentAt(index, position);
+  if (position % 8 != 0 || segment->data == nullptr) return nullptr;
+  uint64_t offset = position & (segment->bytes - 1);
+  auto record = reinterpret_cast<const RecordHeader*>(segment->data + offset);
+  uint64_t size = uint64_t{record->words} * 8;
+  size_t minimum = MinimumBytes(*record);
+  bool whole = size >= minimum && size <= head - position && offset + size <= segment->bytes;
+  return size != 0 && minimum != 0 && whole ? record : nullptr;
+}
+
 // Null at the end, or at an invalid record: the rest of the ring is then dropped and counted.
 const RecordHeader* Drain::NextRecord(uint32_t index, uint64_t head, Segment* segment) {
   uint64_t tail = state_.tails[index];
   if (tail == head) return nullptr;
-  if (tail >= segment->end) *segment = SegmentAt(index, tail);
-  if (tail % 8 == 0 && segment->data != nullptr) {
-    uint64_t offset = tail & (segment->bytes - 1);
-    auto record = reinterpret_cast<const RecordHeader*>(segment->data + offset);
-    uint64_t size = uint64_t{record->words} * 8;
-    size_t minimum = MinimumBytes(*record);
-    bool whole = size >= minimum && size <= head - tail && offset + size <= segment->bytes;
-    if (size != 0 && minimum != 0 && whole) return record;
-  }
+  if (const RecordHeader* record = RecordAt(index, tail, head, segment)) return record;
   fields::Loss::WritePacket({LossReason::kBadRecord, state_.thread_ids[index], 0, head - tail, "record"}, &out_);
   state_.tails[index] = head;
   return nullptr;

@@ -103,6 +103,7 @@ class Drain {
   void ForgetDefinitions();
   void ForgetIfNearlyFull();
   uint32_t DrainSlot(uint32_t index, bool everything);
+  const RecordHeader* RecordAt(uint32_t index, uint64_t position, uint64_t head, Segment* segment) const;
   const RecordHeader* NextRecord(uint32_t index, uint64_t head, Segment* segment);
   void TakeRecord(uint32_t slot, const RecordHeader* header, size_t bytes);
   void TakeNow(uint32_t slot, const RecordHeader* header);

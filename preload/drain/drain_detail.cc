@@ -86,13 +86,19 @@ void Drain::MarkWindow(const char (&name)[kBytes], uint32_t thread_id, uint64_t 
   AddScope(thread_id, name, kBytes - 1, window);
 }
 
-// At most `ticks`: what ended until then is in no ring any more.
+// At most `ticks`: what ended until then is in no ring any more. Of each ring, the first record that has a time tells.
 uint64_t Drain::WholeUntil(uint64_t ticks) {
   const uint32_t slots = session_->slots_in_use.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < slots && i < kMaxSlots; ++i) {
-    Segment segment = SegmentAt(i, state_.tails[i]);
-    const RecordHeader* next = NextRecord(i, session_->slots[i].head.load(std::memory_order_acquire), &segment);
-    const uint64_t end = next != nullptr ? EndOf(*next) : 0;
+    const uint64_t head = session_->slots[i].head.load(std::memory_order_acquire);
+    uint64_t position = state_.tails[i], end = 0;
+    Segment segment = SegmentAt(i, position);
+    while (end == 0 && position < head) {
+      const RecordHeader* record = RecordAt(i, position, head, &segment);
+      if (record == nullptr) break;
+      end = EndOf(*record);
+      position += uint64_t{record->words} * 8;
+    }
     if (end != 0 && end <= ticks) ticks = end - 1;
   }
   return ticks;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import shlex
 import subprocess
@@ -12,10 +13,12 @@ from typing import Any
 
 
 def _show(pipe: int) -> None:
-    """Prints lines, and the states of a progress bar, as they come."""
-    with open(pipe, encoding="utf-8", errors="replace", newline="") as lines:
-        for line in lines:
-            print(line, end="")
+    """Prints text as it comes: lines, the states of a progress bar, a prompt."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    with open(pipe, "rb", buffering=0) as unbuffered:
+        while data := unbuffered.read(1 << 16):
+            print(decoder.decode(data), end="", flush=True)
+    print(decoder.decode(b"", final=True), end="")
 
 
 def run_cell(line: str, cell: str) -> Any:

@@ -47,6 +47,15 @@ bool PutScope(RingProducer* ring, const std::string& name, ScopeKind kind, Range
   return true;
 }
 
+void PutPythonStack(RingProducer* ring) {
+  constexpr uint16_t kWords = sizeof(PythonStackRecord) / 8;
+  RecordHeader* space = ring->Reserve(kWords);
+  if (space == nullptr) space = ring->ReserveAfterLook(kWords);
+  ASSERT_NE(space, nullptr);
+  *reinterpret_cast<PythonStackRecord*>(space) = {{kWords, RecordType::kPythonStack, 0, 0, 0, 0}, 0, 0};
+  ring->Commit(space);
+}
+
 // A program whose threads all compute, and of which the first one ends the steps.
 class Program {
  public:
@@ -392,7 +401,8 @@ TEST(DrainDetailTest, WithoutStepsWindowsGoByTime) {
   EXPECT_EQ(inside, kept.Count("aten::mm", {0, UINT64_MAX}));
 }
 
-// The beginning ends while another thread's ring still holds what ended before: it says no more than what was kept of all.
+// The beginning ends while another thread's ring still holds what ended before, behind a record without a time: it says no more than
+// what was kept of all.
 TEST(DrainDetailTest, WithoutStepsTheBeginningIsWholeOfAllThreads) {
   constexpr uint64_t kMs = 1000000;
   Program program(2, kAmple);
@@ -401,6 +411,7 @@ TEST(DrainDetailTest, WithoutStepsTheBeginningIsWholeOfAllThreads) {
   ASSERT_TRUE(drain.Open(program.session().header(), program.session().bytes(), &sink));
   for (uint64_t ms = 1; ms < 30000; ++ms) {
     for (size_t thread : {0, 1}) {
+      if (thread == 1) PutPythonStack(&program.ring(thread));
       PutScope(&program.ring(thread), "aten::mm", ScopeKind::kFrameworkOp,
                {ms * kMs + thread, ms * kMs + 200 + thread});
     }

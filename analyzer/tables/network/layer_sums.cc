@@ -96,17 +96,21 @@ class Summer {
     });
   }
 
-  // Counts time of a step, found by `at_ns` among `steps`, for the row's error.
-  void AddToStep(GroupIndex group, const std::vector<Interval>& steps, int64_t at_ns, int64_t host_ns, int64_t gpu_ns) {
+  // Counts time of a step, found by `at_ns` among `steps` of the process, for the row's error.
+  void AddToStep(GroupIndex group, ProcessIndex process, const std::vector<Interval>& steps, int64_t at_ns,
+                 int64_t host_ns, int64_t gpu_ns) {
     if (model_.scope_windows.empty()) return;
     StepSums& of_group = by_step_[group];
     // Most come in the order of steps.
-    if (of_group.last == nullptr || at_ns < of_group.last_step.start_ns || at_ns >= of_group.last_step.end_ns) {
+    const bool is_same = of_group.last != nullptr && process == of_group.last_process &&
+                         at_ns >= of_group.last_step.start_ns && at_ns < of_group.last_step.end_ns;
+    if (!is_same) {
       const auto after =
           absl::c_upper_bound(steps, at_ns, [](int64_t ns, const Interval& step) { return ns < step.start_ns; });
       if (after == steps.begin()) return;
+      of_group.last_process = process;
       of_group.last_step = *std::prev(after);
-      of_group.last = &of_group.by_start[of_group.last_step.start_ns];
+      of_group.last = &of_group.by_start[{process, of_group.last_step.start_ns}];
     }
     NsOfStep& sum = *of_group.last;
     sum.host += static_cast<double>(host_ns);
@@ -123,15 +127,15 @@ class Summer {
       if (steps.empty()) continue;
       const auto add = [&](const TimePiece& piece) {
         ForEachStepAt(process, piece, [&](bool is_own) {
-          if (is_own) AddToStep(groups_.OfPiece(piece).group, steps, piece.start_ns, piece.share_ns, 0);
+          if (is_own) AddToStep(groups_.OfPiece(piece).group, process, steps, piece.start_ns, piece.share_ns, 0);
         });
       };
       DivideTime(model_, process, borders, add, IntervalSet(steps).intervals());
     }
-    const auto error_of = [](const std::map<int64_t, NsOfStep>& steps, double NsOfStep::*ns, int64_t count) {
+    const auto error_of = [](const StepSums::ByStart& steps, double NsOfStep::*ns, int64_t count) {
       if (count < 2) return 0.0;
       double sum = 0, squares = 0;
-      for (const auto& [start_ns, step] : steps) {
+      for (const auto& [start, step] : steps) {
         sum += step.*ns;
         squares += step.*ns * (step.*ns);
       }
@@ -341,8 +345,8 @@ class Summer {
   // A kernel over several layers is one of each.
   void AddGpu(GpuIndex activity, const Place& place, GroupIndex whole) {
     const bool is_kernel = model_.gpu.kind[activity] == GpuActivityKind::kKernel;
-    AddToStep(whole, measured_[model_.gpu_devices[model_.gpu.device[activity]].process], GpuAskedNs(model_, activity),
-              0, model_.gpu.DurationNs(activity));
+    const ProcessIndex process = model_.gpu_devices[model_.gpu.device[activity]].process;
+    AddToStep(whole, process, measured_[process], GpuAskedNs(model_, activity), 0, model_.gpu.DurationNs(activity));
     Divide(place.layer, whole, model_.gpu.DurationNs(activity), [&](LayerSums::Group& group, int64_t ns) {
       group.gpu_ns += ns;
       group.gpu_by_direction_ns[static_cast<size_t>(place.direction)] += ns;
@@ -452,7 +456,9 @@ class Summer {
     double gpu = 0;
   };
   struct StepSums {
-    std::map<int64_t, NsOfStep> by_start;
+    using ByStart = std::map<std::pair<ProcessIndex, int64_t>, NsOfStep>;
+    ByStart by_start;
+    ProcessIndex last_process = 0;
     Interval last_step = {};
     NsOfStep* last = nullptr;
   };

@@ -95,8 +95,7 @@ TypedColumns<RankRow> RanksColumns(bool has_ranks) {
        }},
       {Detail(TimeColumn("no_processor")),
        "In a mean step, its first thread was runnable without a processor, by the launcher's samples from the first "
-       "step "
-       "to the last.",
+       "step to the last.",
        [](const RankRow& row) {
          return row.sums.no_processor > 0 ? Cell(static_cast<int64_t>(row.NoProcessorNs())) : Cell();
        }},

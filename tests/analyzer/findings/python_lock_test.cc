@@ -57,7 +57,7 @@ TEST(PythonLock, IsNotAPoolThatAnOperationWaitsForNorALockThatNobodyRunsWith) {
 TEST(PythonLock, OfAnotherThreadThatWorksAloneSlowLinesTell) {
   const auto found = Waiting(true, 300'000).Find("slow-lines");
   ASSERT_THAT(found.rows, SizeIs(1));
-  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("Meanwhile one other thread of the program works, and no more (8: "));
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("Only one other thread of the program works meanwhile (8: "));
   EXPECT_THAT(found.Of(0, "advice"), HasSubstr("hand all of them to the threads first"));
   const auto idle = Waiting(true, 100'000).Find("slow-lines");
   ASSERT_THAT(idle.rows, SizeIs(1));

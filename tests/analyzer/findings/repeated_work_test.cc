@@ -10,6 +10,7 @@ namespace repeated_work_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 // Ten requests, each a layer's product of so many rows.
 CpuProgram::Found Passes(int64_t first, int64_t grows_by) {
@@ -90,18 +91,25 @@ TEST(RepeatedWork, IsAnAdapterBesideItsWeightInInference) {
   EXPECT_THAT(Adapting(StepKind::kInference, "head").rows, IsEmpty());
 }
 
-// In each step an encoder's product of 64 rows, and so many of a decoder's.
-CpuProgram::Found Decoding(StepKind kind, int64_t tokens, int passes, const std::string& decoder) {
+// In each step an encoder's product of 64 rows, so many of a decoder's, and an attention of two heads with so many queries (0: none).
+CpuProgram::Found Decoding(StepKind kind, int64_t tokens, int passes, const std::string& decoder, int64_t batch = 2,
+                           int64_t queries = 0) {
   CpuProgram program(kind);
   program.UseTorch();
+  program.Batch(batch);
   const OpIndex encode = program.builder().AddOp(GemmDefinition(64, 64, 128, "TN")),
                 decode = program.builder().AddOp(GemmDefinition(tokens, tokens, 128, "TN"));
+  trace::OpDefinition of_heads = GemmDefinition(64, queries, 8, "TN");
+  of_heads.mutable_gemm()->set_batch(2 * tokens / std::max<int64_t>(queries, 1));
+  const OpIndex attend = program.builder().AddOp(of_heads);
   for (int64_t step_ns = 0; step_ns < CpuProgram::kSteps * CpuProgram::kStepNs; step_ns += CpuProgram::kStepNs) {
     program.builder().Call(encode, step_ns + 1000, 300'000);
     for (int pass = 0; pass < passes; ++pass) program.builder().Call(decode, step_ns + 400'000 + pass * 10'000, 9'000);
+    if (queries > 0) program.builder().Call(attend, step_ns + 800'000, 9'000);
   }
   program.LayerOf(encode, {.name = "model.encoder.layers.0.fc1", .module = "model.encoder.layers.0.fc1"});
   program.LayerOf(decode, {.name = decoder, .module = decoder});
+  program.LayerOf(attend, {.name = "model.decoder.layers.0.self_attn", .module = "model.decoder.layers.0.self_attn"});
   return program.Find("repeated-work");
 }
 
@@ -112,10 +120,21 @@ TEST(RepeatedWork, IsAnEncoderThatRunsForEachToken) {
   EXPECT_EQ(found.Gain(0), 300'000);
   EXPECT_EQ(found.Of(0, "where"), "model.encoder.layers.0.fc1");
   EXPECT_THAT(found.Of(0, "finding"), HasSubstr("on 64 rows beside 2"));
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("If the passes make the tokens of one text"));
   EXPECT_THAT(Decoding(StepKind::kInference, 2, 24, decoder).rows, IsEmpty()) << "it runs once for 24 tokens";
   EXPECT_THAT(Decoding(StepKind::kInference, 32, 1, decoder).rows, IsEmpty()) << "all tokens at once";
   EXPECT_THAT(Decoding(StepKind::kTraining, 2, 1, decoder).rows, IsEmpty());
   EXPECT_THAT(Decoding(StepKind::kInference, 2, 1, "head").rows, IsEmpty());
+}
+
+// Queries of a detector, words of a whole sentence: a quarter of the encoder's rows, and all in one pass.
+TEST(RepeatedWork, IsNotAnEncoderBesideFewerRowsInOnePass) {
+  const std::string decoder = "model.decoder.layers.0.fc1";
+  EXPECT_THAT(Decoding(StepKind::kInference, 16, 1, decoder, 1, 16).rows, IsEmpty());
+  EXPECT_THAT(Decoding(StepKind::kInference, 16, 1, decoder, 0, 16).rows, IsEmpty());
+  EXPECT_THAT(Decoding(StepKind::kInference, 16, 1, decoder, 0).rows, IsEmpty());
+  EXPECT_THAT(Decoding(StepKind::kInference, 16, 1, decoder, 0, 1).rows, SizeIs(1)) << "16 texts, a query of each";
+  EXPECT_THAT(Decoding(StepKind::kInference, 1, 1, decoder, 0).rows, SizeIs(1));
 }
 
 // A layer that a step computes forward for so long, and another that is trained.

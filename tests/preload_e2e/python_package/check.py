@@ -119,7 +119,12 @@ def check_notebook():
     # What a cell prints is seen while it runs: it waits until it was.
     seen = types.SimpleNamespace(write=lambda text: open("seen", "w").close() if "first" in text else None, flush=lambda: None)
     with contextlib.redirect_stdout(seen):
-        magics["cell", "dlhook"]("", "import os, time\nprint('first', flush=True)\nwhile not os.path.exists('seen'): time.sleep(0.01)")
+        magics["cell", "dlhook"]("", """import os, time
+print('first', end='', flush=True)
+end = time.monotonic() + 20
+while not os.path.exists('seen'):
+    assert time.monotonic() < end, "not seen"
+    time.sleep(0.01)""")
 
 
 def main():
