@@ -31,8 +31,8 @@ constexpr char kStandardReplayBudget[] = "2min";
 constexpr size_t kRoundsAtOnce = 3;  // of a problem, before the next one's turn
 constexpr size_t kMostTurns = 10;    // what differs so little is not worth more
 constexpr double kRunsAlone = 1.2;   // running threads: fewer are one
-constexpr double kDisturbed = 0.1;   // of a measurement, waiting for processors: it decides nothing
-constexpr double kLost = 0.5;        // it tells nothing: of several threads not only the longest wait counts
+constexpr double kDisturbed = 0.1;   // part of a measurement in which threads waited for processors: it decides nothing
+constexpr double kLost = 0.5;        // its time is not used at all: only the longest wait of a thread is taken off it
 constexpr int64_t kLeastCache = 16 << 20;
 constexpr std::chrono::seconds kGraceOfMeasurement(20);  // for a measurement that began within the budget
 constexpr const char* kLibraries[] = {"OMP_", "MKL_", "ONEDNN_", "DNNL_", "OPENBLAS_", "KMP_", "GOMP_", "BLIS_"};
@@ -78,7 +78,8 @@ std::string ReasonAgainst(const std::string& python) {
 std::pair<std::string, std::string> PythonOf(const TraceModel& model, absl::string_view package) {
   std::pair<std::string, std::string> found;
   std::vector<std::string> paths = MappedFiles(model, package);
-  absl::c_copy_if(model.names, std::back_inserter(paths),  // of Python's frames
+  // Of all names of the trace: files of Python's frames are among them.
+  absl::c_copy_if(model.names, std::back_inserter(paths),
                   [&](const std::string& name) { return absl::StrContains(name, package); });
   for (const std::string& path : paths) {
     const size_t lib = path.rfind("/lib/python");
@@ -107,8 +108,12 @@ std::map<std::string, std::string> SettingsOf(const TraceModel& model, size_t th
 
 // `through`: of the heaviest problem. TensorFlow and XLA have a pool with a thread for each processor, busy or not.
 size_t ThreadsOf(const StepFacts& facts, size_t processors, const std::string& through) {
-  size_t threads = 0;
-  if (absl::SimpleAtoi(facts.Setting(ThreadsVariable(through)), &threads) && threads > 0) return threads;
+  std::vector<const char*> variables = {ThreadsVariable(through)};
+  if (through == "jax") variables.push_back("NPROC");  // XLA reads it next
+  for (const char* variable : variables) {
+    size_t threads = 0;
+    if (absl::SimpleAtoi(facts.Setting(variable), &threads) && threads > 0) return threads;
+  }
   const bool has_pool = through == "tensorflow" || through == "jax";
   return facts.RunningThreads() < kRunsAlone && !has_pool ? 1 : processors;
 }

@@ -127,27 +127,36 @@ bool HasOwner(const std::vector<std::string>& owners, absl::string_view word) {
 std::string FewerThreads(const StepFacts& facts, const std::vector<std::string>& owners) {
   const uint32_t processes = std::max(facts.load().own.processes, 1U);
   const uint32_t each = std::max(facts.load().allowed / processes, 1U);
-  // XLA's and TensorFlow's pools are not OpenMP's.
+  // XLA's and TensorFlow's pools are not OpenMP's. Of several variables the first that is set counts.
   const bool is_torch = facts.UsesTorch(), is_xla = !is_torch && facts.Uses("JAX");
-  const std::string setting = is_xla ? absl::StrFormat("PJRT_NPROC=%d (the size of XLA's pools)", each)
-                              : !is_torch && facts.Uses("TensorFlow")
-                                  ? absl::StrFormat("TF_NUM_INTRAOP_THREADS=%d and TF_NUM_INTEROP_THREADS=1", each)
-                                  : absl::StrFormat("OMP_NUM_THREADS=%d (torch.set_num_threads)", each);
-  const std::string fewer = absl::StrCat(processes > 1 ? "in each process " : "", setting, " or less",
-                                         processes > 1 ? ", or fewer processes" : ", fewer loader workers");
+  const bool is_tensorflow = !is_torch && !is_xla && facts.Uses("TensorFlow");
+  std::vector<const char*> variables = {"OMP_NUM_THREADS"};
+  const char* rest = " (torch.set_num_threads)";
+  if (is_xla) {
+    variables = {"PJRT_NPROC", "NPROC"};
+    rest = " (the size of XLA's pools)";
+  } else if (is_tensorflow) {
+    variables = {"TF_NUM_INTRAOP_THREADS"};
+    rest = " and TF_NUM_INTEROP_THREADS=1";
+  }
+  const std::string fewer = absl::StrCat(processes > 1 ? "in each process " : "", variables.front(), "=", each, rest,
+                                         " or less", processes > 1 ? ", or fewer processes" : ", fewer loader workers");
   const std::string onnxruntime =
       "onnxruntime's sessions each have a pool of threads that spin while they wait for work: "
       "session.intra_op.allow_spinning=0 (SessionOptions.add_session_config_entry), or a smaller intra_op_num_threads";
   if (HasOwner(owners, "onnxruntime")) return absl::StrCat("More threads than processors: ", onnxruntime, ".");
-  uint32_t set = 0;
-  if (!is_xla && absl::SimpleAtoi(facts.Setting("OMP_NUM_THREADS"), &set) && set > 0 && set <= each) {
-    return processes > 1
-               ? "OMP_NUM_THREADS is that small already: fewer processes, or fewer threads that they start "
-                 "(loader workers, communication, pools of other libraries)."
-               : "OMP_NUM_THREADS is that small already: fewer threads that the program starts itself (loader "
-                 "workers, pools of other libraries).";
+  for (const char* variable : variables) {
+    uint32_t set = 0;
+    if (!absl::SimpleAtoi(facts.Setting(variable), &set)) continue;
+    if (set == 0 || set > each) break;
+    const bool has_another = is_tensorflow && facts.Setting("TF_NUM_INTEROP_THREADS").empty();
+    return absl::StrCat(variable, " is that small already: ", has_another ? "TF_NUM_INTEROP_THREADS=1, " : "",
+                        processes > 1 ? "fewer processes, or fewer threads that they start (loader workers, "
+                                        "communication, pools of other libraries)."
+                                      : "fewer threads that the program starts itself (loader workers, pools of other "
+                                        "libraries).");
   }
-  const bool is_known = !owners.empty() || is_torch || is_xla || facts.Uses("TensorFlow");
+  const bool is_known = !owners.empty() || is_torch || is_xla || is_tensorflow;
   return absl::StrCat("More threads than processors: ", fewer, is_known ? "" : "; ", is_known ? "" : onnxruntime, ".");
 }
 

@@ -15,6 +15,7 @@ import functools
 import importlib
 import itertools
 import json
+import re
 import statistics
 import tempfile
 import time
@@ -26,6 +27,7 @@ ANSWERS, LOG = os.fdopen(os.dup(1), "w"), tempfile.TemporaryFile("w+b")
 os.dup2(LOG.fileno(), 1)  # where oneDNN writes its log
 LOGGED, COLD = 12, 8  # calls of a measurement
 ENOUGH_NS, SAMPLE_NS, FEWEST, MOST = 60_000_000, 200_000, 4, 200  # of a measurement; samples
+CREATED = contextlib.ExitStack()  # destroys what oneDNN made for a problem
 bytearray(31 << 20)  # freed: from now on glibc keeps memory of tensors, as it does after the first steps of a program
 framework = None if THROUGH == "onednn" else importlib.import_module(THROUGH)
 torch = framework if THROUGH == "torch" else None
@@ -174,8 +176,11 @@ def dnnl(name, *arguments):
 
 
 def created(name, *arguments):
+    """Lives until the next problem, unlike engine and stream."""
     made = ctypes.c_void_p()
     dnnl(name, ctypes.byref(made), *arguments)
+    if kind := re.search("(primitive|memory)(_desc)?(_iterator)?(?=_create)", name):
+        CREATED.callback(getattr(DNNL, f"dnnl_{kind[0]}_destroy"), made)
     return made
 
 
@@ -216,7 +221,9 @@ def implementations(name, is_backward, *arguments):
     iterator = created("primitive_desc_iterator_create", operation, None, ENGINE, None)
     DNNL.dnnl_primitive_desc_iterator_fetch.restype = ctypes.c_void_p
     while True:
-        yield ctypes.c_void_p(DNNL.dnnl_primitive_desc_iterator_fetch(iterator))
+        fetched = ctypes.c_void_p(DNNL.dnnl_primitive_desc_iterator_fetch(iterator))
+        CREATED.callback(DNNL.dnnl_primitive_desc_destroy, fetched)
+        yield fetched
         if DNNL.dnnl_primitive_desc_iterator_next(iterator):
             return
 
@@ -302,13 +309,19 @@ def ways(spec):
             seen.add(way)
 
 
-@functools.lru_cache(4)  # the variants of a problem in turns
+@functools.lru_cache(None)  # all variants of a problem, which are measured in turns
 def made(number, kind, layout, through, implementation):
     spec = problems[number]
     if THROUGH == "onednn":
         return library_call(spec, *(implementation or (formats_of(spec), 0)))
     maker = f"{through or THROUGH}_{spec['op']}"
     return globals().get(maker, product)(spec, kind or spec["type"], layout or spec["format"])
+
+
+@functools.lru_cache(1)  # runs when it is another problem than that before
+def turn_to(number):
+    made.cache_clear()
+    CREATED.close()
 
 
 def scheduler_files():
@@ -384,6 +397,7 @@ def measured(problem, type=None, format=None, mkldnn=True, threads=None, through
 
 
 def answered(offers=None, **measurement):
+    turn_to(measurement["problem"] if offers is None else offers)
     if offers is None:
         return measured(**measurement)
     spec, is_library = problems[offers], THROUGH == "onednn"

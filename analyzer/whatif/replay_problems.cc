@@ -139,7 +139,7 @@ std::string FrameworkOf(const Op& op, const StepFacts& facts) {
 }  // namespace
 
 const char* ThreadsVariable(absl::string_view through) {
-  return through == "tensorflow" ? "TF_NUM_INTRAOP_THREADS" : through == "jax" ? "NPROC" : "OMP_NUM_THREADS";
+  return through == "tensorflow" ? "TF_NUM_INTRAOP_THREADS" : through == "jax" ? "PJRT_NPROC" : "OMP_NUM_THREADS";
 }
 
 std::string OtherMachine(const StepFacts& facts, const ProcessorInfo& here, size_t processors) {

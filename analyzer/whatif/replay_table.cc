@@ -165,7 +165,7 @@ TypedColumns<Row> CandidateColumns() {
   return columns;
 }
 
-// "; oneDNN 2.6.3 alone: another implementation is faster than its choice for 2 of 6 problems, at most …".
+// "; oneDNN 2.6.3 alone has something faster than its choice for 2 of 6 problems, at most 2.00 times: …".
 std::string LibrarySentence(const ReplayedRun& run, const std::vector<Row>& rows) {
   std::set<const Replayed*> problems, faster;
   const Row* best = nullptr;

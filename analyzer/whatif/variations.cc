@@ -24,7 +24,7 @@ struct Listed {
   absl::string_view settings;    // "NAME=VALUE NAME=VALUE"
   absl::string_view needs = {};  // words of Ground.has, all of them; "many": processors
   absl::string_view rules = {};  // findings that suggest it
-  bool changes_numerics = false;
+  absl::string_view exact = {};  // where it changes numerics: the value that does not
 };
 
 // oneDNN: "CPU dispatcher control" and "Floating-point math mode" of its developer guide; glibc: "Memory allocation
@@ -36,12 +36,12 @@ constexpr Listed kListed[] = {
     {"GLIBC_TUNABLES=glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=4294967296", "", kMallocRules},
     {"GLIBC_TUNABLES=glibc.malloc.hugetlb=1", "", kMallocRules},
     {"THP_MEM_ALLOC_ENABLE=1", "torch", kMallocRules},
-    {"ONEDNN_DEFAULT_FPMATH_MODE=BF16", "onednn avx512bf16", kPrecisionRules, true},
+    {"ONEDNN_DEFAULT_FPMATH_MODE=BF16", "onednn avx512bf16", kPrecisionRules, "STRICT"},
     {"ONEDNN_MAX_CPU_ISA=AVX512_CORE", "onednn avx512vnni"},
     {"ONEDNN_MAX_CPU_ISA=AVX2", "onednn avx512f"},
     {"OPENBLAS_CORETYPE=Haswell", "openblas avx512f"},
-    {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1", "torch gpu", kPrecisionRules, true},
-    {"NVIDIA_TF32_OVERRIDE=1", "tensorflow gpu", kPrecisionRules, true},
+    {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1", "torch gpu", kPrecisionRules, "0"},
+    {"NVIDIA_TF32_OVERRIDE=1", "tensorflow gpu", kPrecisionRules, "0"},
     {"TF_ENABLE_ONEDNN_OPTS=0", "tensorflow onednn"},
     {"TF_CUDNN_USE_AUTOTUNE=0", "tensorflow gpu"},
     {"TF_XLA_FLAGS=--tf_xla_auto_jit=2", "tensorflow"},
@@ -88,7 +88,8 @@ Variation Make(const Ground& ground, absl::string_view settings) {
 // Powers of two up to the processors there are, and these, but not what is so already.
 std::vector<size_t> Threads(const Ground& ground, const std::string& variable) {
   size_t now = ground.processors;
-  const std::string set = ground.variable(variable);
+  std::string set = ground.variable(variable);
+  if (set.empty() && variable == "PJRT_NPROC") set = ground.variable("NPROC");  // XLA reads it next
   if (!set.empty() && !absl::SimpleAtoi(set, &now)) now = 0;
   std::set<size_t> counts = {ground.processors};
   for (size_t count = 1; count < ground.processors; count *= 2) counts.insert(count);
@@ -171,7 +172,7 @@ std::vector<Variation> ListedVariations(const Ground& ground, const std::vector<
     AddThreads(ground, "TF_NUM_INTRAOP_THREADS", &candidates);
     AddThreads(ground, "TF_NUM_INTEROP_THREADS", &candidates);
   } else if (Has(ground, "xla")) {
-    AddThreads(ground, "NPROC", &candidates);  // of XLA's pool
+    AddThreads(ground, "PJRT_NPROC", &candidates);  // of XLA's pool
   }
   std::set<std::string> allocators;
   for (const auto& [name, path] : ground.allocators) {
@@ -181,7 +182,7 @@ std::vector<Variation> ListedVariations(const Ground& ground, const std::vector<
   for (const Listed& listed : kListed) {
     if (!Has(ground, listed.needs)) continue;
     candidates.push_back({Make(ground, listed.settings), listed.rules});
-    candidates.back().variation.changes_numerics = listed.changes_numerics;
+    candidates.back().variation.changes_numerics = !listed.exact.empty();
   }
   std::vector<Variation> variations;
   const auto take = [&](Candidate* candidate) {
@@ -209,13 +210,16 @@ absl::StatusOr<std::vector<Variation>> VariationsOfVariable(absl::string_view te
     return absl::InvalidArgumentError(absl::StrCat("--env expects NAME=VALUE[,VALUE]..., found '", text, "'"));
   }
   std::vector<Variation> variations;
-  const bool changes_numerics = absl::c_any_of(kListed, [&](const Listed& listed) {
-    return listed.changes_numerics && absl::StartsWith(listed.settings, parts.first + "=");
-  });
+  const auto changes_numerics = [&](absl::string_view value) {
+    return absl::c_any_of(kListed, [&](const Listed& listed) {
+      return !listed.exact.empty() && absl::StartsWith(listed.settings, parts.first + "=") &&
+             !absl::EqualsIgnoreCase(value, listed.exact);
+    });
+  };
   for (absl::string_view value : absl::StrSplit(parts.second, ',')) {
     variations.push_back({.name = absl::StrCat(parts.first, "=", value),
                           .environment = {{parts.first, std::string(value)}},
-                          .changes_numerics = changes_numerics});
+                          .changes_numerics = changes_numerics(value)});
   }
   return variations;
 }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,7 @@ struct Machine {
   // Of each of its threads, part of the time in which it runs and waits for a processor; none: nobody looked at them.
   std::vector<std::pair<double, double>> threads = {};
   bool is_pool = false;  // the first of these is known to make the recorded calls
+  std::string library;   // of the framework
 };
 
 RunSpec Spec(int64_t waiting_ns) {
@@ -75,7 +77,9 @@ std::vector<RuleFinding> Find(const RunSpec& spec, const Machine& machine) {
       loads.push_back(sample);
     }
   }
-  run.model().processes.front().processors = machine.processors;
+  ProcessInfo& process = run.model().processes.front();
+  process.processors = machine.processors;
+  if (!machine.library.empty()) process.capabilities.push_back({.name = "library", .object = machine.library});
   std::vector<RuleFinding> found;
   for (RuleFinding& finding : FindAll(StepFacts(run.model(), run.analyzed().options))) {
     if (testing::Value(kOfProcessors, Contains(finding.rule))) found.push_back(std::move(finding));
@@ -188,6 +192,23 @@ TEST(ProcessorsTest, AdvisesNoNumberOfThreadsThatIsSet) {
       EXPECT_THAT(advice, HasSubstr("OMP_NUM_THREADS=2"));
     }
   }
+}
+
+TEST(ProcessorsTest, PoolsOfFrameworksHaveTheirOwnVariables) {
+  const auto advice = [](const std::string& library, const std::map<std::string, std::string>& settings) {
+    RunSpec spec = Spec(kLongNs);
+    spec.settings = settings;
+    Machine machine = {.cpu = 1.9, .runnable = 16};
+    machine.library = library;
+    return Find(spec, machine).at(0).finding.advice;
+  };
+  const std::string tensorflow = "libtensorflow_cc.so.2", jax = "libjax_common.so";
+  EXPECT_THAT(advice(tensorflow, {{"OMP_NUM_THREADS", "1"}}), HasSubstr("TF_NUM_INTRAOP_THREADS=2 and TF_NUM_INTEROP"));
+  EXPECT_THAT(advice(tensorflow, {{"TF_NUM_INTRAOP_THREADS", "2"}}),
+              HasSubstr("TF_NUM_INTRAOP_THREADS is that small already: TF_NUM_INTEROP_THREADS=1, fewer threads"));
+  EXPECT_THAT(advice(jax, {{"OMP_NUM_THREADS", "1"}}), HasSubstr("PJRT_NPROC=2 (the size of XLA's pools)"));
+  EXPECT_THAT(advice(jax, {{"NPROC", "2"}}), testing::StartsWith("NPROC is that small already"));
+  EXPECT_THAT(advice(jax, {{"PJRT_NPROC", "8"}, {"NPROC", "2"}}), HasSubstr("PJRT_NPROC=2"));
 }
 
 TEST(ProcessorsTest, WorkersOfTheLoaderAreNoOtherProgram) {

@@ -50,11 +50,14 @@ TEST(VariationsTest, ThreadsGoUpToTheProcessorsThereAre) {
 
 TEST(VariationsTest, ThreadsOfPoolsHaveTheirOwnVariables) {
   const std::vector<Variation> of_jax = ListedVariations(GroundWith(2, {"xla"}), {}, 1);
-  EXPECT_TRUE(Contains(of_jax, "NPROC=1"));
+  EXPECT_TRUE(Contains(of_jax, "PJRT_NPROC=1"));
   EXPECT_FALSE(Contains(of_jax, "TF_NUM_INTRAOP_THREADS=1"));
   const std::vector<Variation> of_tensorflow = ListedVariations(GroundWith(2, {"tensorflow", "xla"}), {}, 1);
   EXPECT_TRUE(Contains(of_tensorflow, "TF_NUM_INTRAOP_THREADS=1"));
-  EXPECT_FALSE(Contains(of_tensorflow, "NPROC=1"));
+  EXPECT_FALSE(Contains(of_tensorflow, "PJRT_NPROC=1"));
+  const std::vector<Variation> of_set = ListedVariations(GroundWith(2, {"xla"}, {{"NPROC", "1"}}), {}, 1);
+  EXPECT_FALSE(Contains(of_set, "PJRT_NPROC=1"));
+  EXPECT_TRUE(Contains(of_set, "PJRT_NPROC=2"));
 }
 
 TEST(VariationsTest, OnlyWhatTheProgramAndTheProcessorHave) {
@@ -99,6 +102,8 @@ TEST(VariationsTest, GivenOnesBecomeCommandLines) {
   EXPECT_EQ(CommandLine(variables->at(1), words), "A='it'\\''s' python 'my train.py' --size 3 --fast");
   EXPECT_FALSE(variables->at(1).changes_numerics);
   EXPECT_TRUE(VariationsOfVariable("ONEDNN_DEFAULT_FPMATH_MODE=bf16")->front().changes_numerics);
+  EXPECT_FALSE(VariationsOfVariable("ONEDNN_DEFAULT_FPMATH_MODE=strict")->front().changes_numerics);
+  EXPECT_FALSE(VariationsOfVariable("NVIDIA_TF32_OVERRIDE=0")->front().changes_numerics);
   const auto replaced = VariationsOfWord("--size=3,4", words);
   ASSERT_TRUE(replaced.ok());
   ASSERT_EQ(replaced->size(), 1U);  // 3 is what it is
