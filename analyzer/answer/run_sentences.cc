@@ -12,8 +12,8 @@
 namespace dlhook::analyzer::inline answer {
 namespace {
 
-constexpr double kWorthSaying = 0.05;  // of the run: time before and after the steps
-constexpr double kWorthMemory = 0.01;  // of the device of which most is held
+constexpr double kWorthSayingOfRun = 0.05;  // of the run: time before and after the steps
+constexpr double kWorthMemory = 0.01;       // of the device of which most is held
 
 std::string DeviceOf(const StepFacts& facts) {
   std::map<std::string, std::set<std::string>> devices;  // by name
@@ -45,7 +45,7 @@ std::string StopSentence(const TraceModel& model) {
 std::string AroundSteps(const StepFacts& facts) {
   const TimeAround around = TimeAroundSteps(facts);
   const auto is_long = [&](double ns) {
-    return around.run_ns > 0 && ns >= kWorthSaying * static_cast<double>(facts.model().wall_ns());
+    return around.run_ns > 0 && ns >= kWorthSayingOfRun * static_cast<double>(facts.model().wall_ns());
   };
   const char* const word = facts.steps().kind == StepKind::kInference ? "request" : "step";
   std::string text;
