@@ -132,8 +132,9 @@ TEST(DrainTest, AStopAndAStartBetweenTwoTurnsAreBothWritten) {
   Drain drain;  // takes over: the trace tells of both already
   ASSERT_TRUE(drain.Open(session.header(), session.bytes(), &file));
   drain.Finish(ProcessEnd::kVanished, false);
+  const trace::Trace trace = ParseTrace(file.bytes);
   std::vector<std::pair<bool, uint64_t>> states;
-  for (const trace::Packet& packet : ParseTrace(file.bytes).packet()) {
+  for (const trace::Packet& packet : trace.packet()) {
     if (packet.has_capture_state()) {
       states.emplace_back(packet.capture_state().recording(), packet.capture_state().ticks());
     }
