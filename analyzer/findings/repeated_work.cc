@@ -345,7 +345,7 @@ std::vector<Finding> FindEncoderAgain(const StepFacts& facts) {
   };
   const auto [rows, passes] = most(Side::kEncoder);
   const auto [tokens, decoded] = most(Side::kDecoder);
-  if (tokens == 0 || rows < kMoreRows * tokens || passes == 0 || decoded > kFewestTokens * passes) return {};
+  if (tokens == 0 || rows / kMoreRows < tokens || passes == 0 || decoded > kFewestTokens * passes) return {};
   if (!HasOneToken(facts, tokens)) return {};
   const auto is_in = [](const WorkItem& item) { return SideOf(item.group->label) == Side::kEncoder; };
   const double ns = facts.Sum(is_in);
