@@ -97,7 +97,8 @@ class Replay(frameworks.Case):
         """Tables of a replay of programs/keras_cnn.py; {kind: directions} of what is replayed through this framework."""
         if not os.access(frameworks.TENSORFLOW_PYTHON, os.X_OK):
             self.skipTest(frameworks.MISSING)
-        argv = [frameworks.TENSORFLOW_PYTHON, *program("keras_cnn", 12)[1:]]
+        # jaxlib's profiler records windows: the training must be in one.
+        argv = [frameworks.TENSORFLOW_PYTHON, *program("keras_cnn", 12, *([60] if backend == "jax" else []))[1:]]
         self.recorded("launcher", argv, KERAS_BACKEND=backend, TF_NUM_INTRAOP_THREADS="1", OMP_NUM_THREADS="1")
         tables, err = self.replayed(backend, CONVOLUTIONS, "--threads", "1", "--budget", "20s")
         self.assertIn(f"starting {os.path.dirname(frameworks.TENSORFLOW_PYTHON)}/python3, beside libraries".encode(), err)
