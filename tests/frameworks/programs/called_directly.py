@@ -31,8 +31,8 @@ class Program(nn.Module):
 class Wrapper(nn.Module):
     def __init__(self, *nets):
         super().__init__()
-        self.nets = list(nets)  # not among its modules …
-        self.own = nets[1].layers[0]  # … but this one is
+        self.own = nets[1].layers[0]
+        self.nets = [*nets, nn.Sequential(self.own)]  # not among its modules, but for this layer
 
     def forward(self, x):
         for net in self.nets:
