@@ -1,5 +1,6 @@
 #include "analyzer/steps/batch_size.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "analyzer/model/op_kind.h"
@@ -40,14 +41,6 @@ bool IsForward(const Attribution& attribution, CallIndex call, const Op& op) {
   return op.direction == Direction::kForward;
 }
 
-// A convolution computed as a product, image by image, has channels and positions as its sides; a parametrization's
-// product computes a weight.
-bool HasNoBatch(const Attribution& attribution, CallIndex call) {
-  const LayerIndex layer = call < attribution.of_call.size() ? attribution.of_call[call].layer : kNone;
-  return layer != kNone && (absl::StrContains(attribution.layers[layer].type, "convolution") ||
-                            ComputesWeight(attribution.layers[layer]));
-}
-
 // What is known of one step while its calls are examined.
 constexpr int64_t kLeastRepeats = 8;
 
@@ -71,6 +64,7 @@ class BatchFinder {
   BatchFinder(const TraceModel& model, const Attribution& attribution, std::vector<BatchSpan>& spans)
       : model_(model), attribution_(attribution), spans_(spans), guesses_(spans.size()) {
     for (const Op& op : model_.ops) batches_.push_back(BatchOf(op));
+    has_modules_ = absl::c_any_of(attribution_.layers, [](const Layer& layer) { return !layer.module.empty(); });
     for (size_t i = 0; i < guesses_.size(); ++i) guesses_[i].is_told = spans[i].batch > 0;
   }
 
@@ -119,9 +113,18 @@ class BatchFinder {
     TakeProduct(call, model_.ops[op], guess);
   }
 
+  // A convolution computed as a product, image by image, has channels and positions as its sides; a parametrization's
+  // product computes a weight; beside modules, what is in none prepares their input (a spectrogram).
+  bool HasNoBatch(CallIndex call) const {
+    if (call >= attribution_.of_call.size() || attribution_.of_call[call].layer == kNone) return false;
+    const Layer& layer = attribution_.layers[attribution_.of_call[call].layer];
+    return absl::StrContains(layer.type, "convolution") || ComputesWeight(layer) ||
+           (has_modules_ && layer.module.empty());
+  }
+
   // A loop over samples, or over time, calls the first layer again and again.
   void CountRepeats(CallIndex call, OpIndex op, Guess& guess) const {
-    const bool is_product = model_.ops[op].gemm() && !HasNoBatch(attribution_, call);
+    const bool is_product = model_.ops[op].gemm() && !HasNoBatch(call);
     if (guess.is_over || (batches_[op] == 0 && !is_product)) return;
     if (!IsForward(attribution_, call, model_.ops[op])) {
       guess.is_over = guess.first_calls > 0;
@@ -138,7 +141,7 @@ class BatchFinder {
   // y[m,n] = x[m,k] w[k,n]: the batch is m or n, depending on how the library stores matrices.
   void TakeProduct(CallIndex call, const Op& op, Guess& guess) const {
     if (!op.gemm() || op.gemm()->batch > 1 || guess.is_over) return;
-    if (!IsForward(attribution_, call, op) || HasNoBatch(attribution_, call)) return;
+    if (!IsForward(attribution_, call, op) || HasNoBatch(call)) return;
     const ScopeIndex scope = model_.calls.ScopeOf(call);
     // PyTorch stores matrices by rows, and the library reads them by columns: a row of the result is a column of the
     // product.
@@ -168,7 +171,8 @@ class BatchFinder {
   std::vector<BatchSpan>& spans_;
   std::vector<Guess> guesses_;
   std::vector<int64_t> batches_;  // by op; 0: the op does not show it
-  size_t begun_ = 0;              // spans before the call that was taken last
+  bool has_modules_ = false;
+  size_t begun_ = 0;  // spans before the call that was taken last
 };
 
 }  // namespace

@@ -57,7 +57,7 @@ class Modules(frameworks.Case):
     def test_forward_is_called_itself(self):
         run, found = self.linears("forward")
         self.assertEqual({layer for layer, _ in found}, {f"layers.{i}" for i in range(12)})
-        self.assertEqual([row["kind"] for row in run.table("steps")], ["inference"] * 20)
+        self.assertEqual([(row["kind"], row["batch"]) for row in run.table("steps")], [("inference", 4)] * 20)
 
     def test_networks_in_a_plain_list(self):
         run, found = self.linears("list")

@@ -34,5 +34,22 @@ TEST(LayoutConversions, AreFoundBesideAnInputThatHasOneChannel) {
   EXPECT_THAT(Found(20'000, 300'000), testing::IsEmpty());
 }
 
+TEST(LayoutConversions, OfVolumesHaveAFormatOfTheirOwn) {
+  CpuProgram program;
+  program.UseTorch();
+  program.Calls(OneDnnDefinition("onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx512_core,forward_training,"
+                                 "src:f32::blocked:aBcde16b::f0 wei:f32::blocked:ABcde16b16a::f0 "
+                                 "dst:f32::blocked:aBcde16b::f0,,alg:convolution_direct,"
+                                 "mb8_ic16oc16_id8od8kd3sd1dd0pd1_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1,0.1"),
+                1, 1000, 300'000);
+  program.Calls(
+      OneDnnDefinition("onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src:f32::blocked:abcde::f0 "
+                       "dst:f32::blocked:aBcde16b::f0,,,8x16x8x32x32,0.1"),
+      1, 800'000, 120'000);
+  const CpuProgram::Found found = program.Find("layout-conversions");
+  ASSERT_THAT(found.rows, testing::SizeIs(1));
+  EXPECT_THAT(found.Of(0, "advice"), testing::HasSubstr("x.to(memory_format=torch.channels_last_3d)"));
+}
+
 }  // namespace layout_conversions_test
 }  // namespace dlhook::analyzer

@@ -24,7 +24,8 @@ class Program(nn.Module):
         super().__init__()
         net = Net().eval()
         for _ in range(REQUESTS):
-            net.forward(torch.ones(4, 32))
+            filtered = torch.ones(80, 201) @ torch.ones(201, 32)  # no rows of the network
+            net.forward(filtered[:4])
         self.net = net
 
 
