@@ -133,7 +133,7 @@ def argument_structs(api):
     structs = {struct_of(user): {} for user in users}
     for decoder in api.decoders.values():
         for name, (kind, default) in decoder.constants.items():
-            value = constant(name, kind, default, '', None) if default else ''
+            value = constant(name, kind, default, None) if default else ''
             structs[struct_of(decoder)][name] = ('uint64_t' if kind == 'int' else kind, value)
     for user in users:
         struct = struct_of(user)
