@@ -15,7 +15,7 @@ void WriteClock(const SessionHeader& session, PacketWriter* writer) {
 }
 
 void WriteFamilies(uint32_t mask, PacketWriter* writer) {
-  char text[256];
+  char text[1024];
   size_t size = 0;
   for (int i = 0; i < kFamilyCount; ++i) {
     size_t length = strlen(kFamilyNames[i]);
