@@ -37,8 +37,8 @@ void Drain::FlushBatch() {
     PacketWriter writer(&out_);
     size_t packet = writer.Begin(fields::Trace::kPacket);
     size_t interned = writer.Begin(fields::Packet::kInterned);
-    out_.Append(pending_strings_.data(), pending_strings_.size());
-    out_.Append(pending_.data(), pending_.size());
+    out_.Append(pending_strings_);
+    out_.Append(pending_);
     if (addresses.size() > 0) {
       writer.UInt(fields::Interned::kFirstAddressIid, interner_.first_new_address_iid());
       writer.Packed(fields::Interned::kAddress, addresses);
@@ -142,7 +142,8 @@ void Drain::Publish(bool last) {
     return;
   }
   const Checkpoint& durable = session_->checkpoints[session_->current_checkpoint.load(std::memory_order_relaxed) & 1];
-  WriteResult result = sink_->Write(out_.data(), out_.size(), last);
+  const bool lacks_memory = out_.has_failed();  // for a part of it
+  WriteResult result = lacks_memory ? WriteResult::kFailed : sink_->Write(out_.data(), out_.size(), last);
   if (result == WriteResult::kOk) {
     state_.file_bytes += out_.size();
     out_.Clear();
@@ -158,7 +159,7 @@ void Drain::Publish(bool last) {
   state_.lost_calls = is_gone ? state_.calls : durable.lost_calls + unwritten_calls_ + aggregates_.calls();
   aggregates_.Drop();
   state_.lost_bytes = durable.lost_bytes + out_.size() + (is_gone ? durable.file_bytes : 0);
-  state_.lost_errno = is_gone ? ENOENT : static_cast<uint32_t>(sink_->error());
+  state_.lost_errno = is_gone ? ENOENT : lacks_memory ? ENOMEM : static_cast<uint32_t>(sink_->error());
   state_.reported = held.reported;
   unwritten_calls_ = 0;
   if (is_gone) state_.file_bytes = 0, state_.detail = {};

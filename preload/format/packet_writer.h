@@ -84,7 +84,7 @@ class PacketWriter {
   }
   // An element of a repeated string field.
   void RepeatedText(uint32_t field, const char* text, size_t size) {
-    AlwaysBytes(field, text, size);
+    if (!AlwaysBytes(field, text, size)) return;
     char* copy = out_->data() + out_->size() - size;
     for (size_t i = 0; i < size;) {
       size_t length = Utf8Length(copy + i, size - i);
@@ -105,7 +105,12 @@ class PacketWriter {
   requires std::is_enum_v<Enum>
   void Text(uint32_t field, Enum value) { Text(field, TextSpan(EnumName(value))); }
   // A packed repeated field whose encoded elements are in `column`.
-  void Packed(uint32_t field, const Buffer& column) { Bytes(field, column.data(), column.size()); }
+  void Packed(uint32_t field, const Buffer& column) {
+    if (column.size() == 0) return;
+    Tag(field, 2);
+    out_->AppendVarint(column.size());
+    out_->Append(column);
+  }
 
   template <typename T>
   void PackedInts(uint32_t field, const T* values, uint32_t count) {
@@ -119,11 +124,11 @@ class PacketWriter {
   void Varint(uint64_t value) { out_->AppendVarint(value); }
   void Raw(const void* data, size_t size) { out_->Append(data, size); }
 
-  // An element of a repeated field is written even when it is empty.
-  void AlwaysBytes(uint32_t field, const void* data, size_t size) {
+  // An element of a repeated field is written even when it is empty. False if out of memory.
+  bool AlwaysBytes(uint32_t field, const void* data, size_t size) {
     Tag(field, 2);
     out_->AppendVarint(size);
-    out_->Append(data, size);
+    return out_->Append(data, size);
   }
 
   // A nested message: returns a mark for End. Messages must nest properly.
@@ -141,6 +146,7 @@ class PacketWriter {
       if ((rest >>= 7) == 0) break;
     }
     size_t extra = length_bytes - 1;
+    if (out_->has_failed() || !out_->Reserve(out_->size() + extra)) return;
     out_->Resize(out_->size() + extra);
     memmove(out_->data() + mark + extra, out_->data() + mark, size);
     memcpy(out_->data() + mark - 1, length, length_bytes);
