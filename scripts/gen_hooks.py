@@ -153,7 +153,10 @@ def arguments_header(api):
     for struct, fields in api.structs.items():
         lines += [f'struct {struct} {{']
         lines += [f'  {kind} {name}{f" = {default}" if default else "{}"};' for name, (kind, default) in fields.items()]
-        lines += ['};']
+        lines += ['  // With what another decoder was given under the same names.', '  template <typename Args>',
+                  f'  static {struct} Like(const Args& args) {{', f'    {struct} made;']
+        lines += [f'    if constexpr (requires {{ made.{name} = args.{name}; }}) made.{name} = args.{name};' for name in fields]
+        lines += ['    return made;', '  }', '};']
     return '\n'.join([*lines, '\n}  // namespace dlhook', ''])
 
 

@@ -1,5 +1,5 @@
 // A growable byte buffer in pages of its own: the drain may run inside the host, whose heap it must not use.
-// Thread: the drain's. Not copyable; never shrinks.
+// Thread: the drain's. Never shrinks.
 #pragma once
 
 #include <string.h>
@@ -64,12 +64,7 @@ class Buffer {
   }
 
   void AppendVarint(uint64_t value) {
-    if (!Reserve(size_ + 10)) return;
-    while (value >= 0x80) {
-      data_[size_++] = static_cast<char>(value | 0x80);
-      value >>= 7;
-    }
-    data_[size_++] = static_cast<char>(value);
+    if (Reserve(size_ + 10)) AppendVarintUnchecked(value);
   }
 
  private:

@@ -26,25 +26,17 @@ void WriteLeftOut(LossReason reason, const char* detail, uint64_t* count, Buffer
 
 }  // namespace
 
-bool Drain::HasDefinitions() const {
-  return pending_strings_.size() + pending_.size() + interner_.new_addresses().size() > 0;
-}
-
 // Definitions first, then the calls that use them.
 void Drain::FlushBatch() {
   const Buffer& addresses = interner_.new_addresses();
-  if (HasDefinitions()) {
-    PacketWriter writer(&out_);
-    size_t packet = writer.Begin(fields::Trace::kPacket);
-    size_t interned = writer.Begin(fields::Packet::kInterned);
+  if (pending_strings_.size() + pending_.size() + addresses.size() > 0) {
+    PacketScope packet(&out_, fields::Packet::kInterned);
     out_.Append(pending_strings_);
     out_.Append(pending_);
     if (addresses.size() > 0) {
-      writer.UInt(fields::Interned::kFirstAddressIid, interner_.first_new_address_iid());
-      writer.Packed(fields::Interned::kAddress, addresses);
+      packet.writer.UInt(fields::Interned::kFirstAddressIid, interner_.first_new_address_iid());
+      packet.writer.Packed(fields::Interned::kAddress, addresses);
     }
-    writer.End(interned);
-    writer.End(packet);
     pending_strings_.Clear();
     pending_.Clear();
     interner_.ClearNewAddresses();
@@ -70,7 +62,7 @@ void Drain::FlushAggregates(uint64_t now_ticks, bool force) {
   // Windows grow, so that a run of days stays within its limit.
   const uint64_t most = state_.left_out_shapes != 0 ? kMaxWindowOfFewSeconds : kMaxAggregateWindowSeconds;
   if (aggregate_window_ticks_ < most * TicksPerSecond(*session_)) aggregate_window_ticks_ *= 2;
-  next_aggregate_flush_ticks_ = NowTicks() + aggregate_window_ticks_;
+  next_aggregate_flush_ticks_ = NowTicks(*session_) + aggregate_window_ticks_;
 }
 
 void Drain::WriteCaptureState() {
