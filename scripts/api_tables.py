@@ -9,18 +9,19 @@ import re
 from api_types import BEGIN, BYTES, CONTEXT, LETTERS, RETURN_TYPES, TYPES, WORK, Api, Decoder, DriverVariant, Field, Hook, Place, Tracker
 
 PROTOTYPE = re.compile(
-    r'(?P<spelling>\w+) +(?P<returns>[\w*]+) +(?P<name>[\w{},]+)\((?P<parameters>[^()]*)\)'
+    r'(?P<spelling>\w+) +(?P<returns>[\w*]+) +(?P<name>[\w{},=:]+)\((?P<parameters>[^()]*)\)'
     r'(?P<attributes>( *@\w+\([^()]*\))*)'
 )
 ATTRIBUTE = re.compile(r'@(\w+)\(([^()]*)\)')
 LETTER_SET = re.compile(r'\{([A-Za-z]+)\}')
 FIELD = re.compile(r'(\w+)(\??)(?:=(\S+))?')
-WORD_SET = re.compile(r'\{([^{}]*,[^{}]*)\}')
+WORD_SET = re.compile(r'\{([^{}]+)\}')
+PAIR = re.compile(r'\[(\w*)\|(\w*)\]')
 TWIN = re.compile(r'_pt[sd][sz]$')  # the variant for the per-thread default stream
 MAX_FAMILIES = 31  # bits of a mask of 32; one says that none is captured (preload/gpu/gpu_time.cc)
 MAX_HOOKS = 4096  # preload/link/resolver.cc packs an id into 12 bits
 RESERVED = ('frame', 'real', 'record', 'result')  # used by the wrappers themselves
-DECLARATIONS = ('family', 'decoder', 'tracker')
+DECLARATIONS = ('family', 'header', 'decoder', 'tracker')
 
 
 def logical_lines(path):
@@ -56,6 +57,8 @@ class TableReader:
 
     def __init__(self):
         self.api = Api()
+        self.header = None
+        self.word_sets = {}
 
     def read(self, paths):
         files = [(path, logical_lines(path)) for path in paths]
@@ -76,10 +79,13 @@ class TableReader:
         if len(self.api.families) > MAX_FAMILIES:
             raise place.error(f'found family number {MAX_FAMILIES + 1}, expected at most {MAX_FAMILIES}: they are bits of a mask')
 
+    def read_header(self, place, text):
+        self.header = text
+
     def read_declaration(self, place, text, what, declared):
         """(name, values) of 'NAME key=value…' with the keys that the dataclass `declared` has."""
         name, _, rest = text.partition(' ')
-        values = split_pairs(rest, ' ', place)
+        values = {**({'header': self.header} if self.header else {}), **split_pairs(rest, ' ', place)}
         fields = dataclasses.fields(declared)
         required = {field.name for field in fields if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING}
         if not required <= set(values) <= {field.name for field in fields}:
@@ -109,6 +115,7 @@ class TableReader:
     def read_library(self, lines):
         library = section = ''
         work = 'none'
+        second = ()
         spellings = {}
         for place, text in lines:
             keyword, *words = text.split()
@@ -127,11 +134,16 @@ class TableReader:
                 work = self.known('work', WORK, words[0], place)
             elif keyword == 'newest' and len(words) == 1 and words[0].isdigit():
                 self.api.newest_driver = int(words[0])
+            elif keyword == 'second' and len(words) in (2, 3):
+                second = (' '.join(words[:2]), *words[2:])
+            elif keyword == 'words' and len(words) > 2:
+                self.word_sets[words[0]] = words[1:]
             elif '(' in text:
-                self.read_prototype(place, text, library, section, spellings, work)
+                for line in both(text, second, place):
+                    self.read_prototype(place, line, library, section, spellings, work)
             else:
                 raise place.error(
-                    f"found '{text}', expected library, soname i32|i64, spelling, section, work, newest VERSION, "
+                    f"found '{text}', expected library, soname i32|i64, spelling, section, work, newest VERSION, second, words, "
                     'family, decoder, tracker or a prototype'
                 )
 
@@ -160,17 +172,16 @@ class TableReader:
         more = read_more(attributes.get('more', '0'), parameters, place)
         kind = self.known('work', WORK, attributes.get('work', work), place)
         made = read_work(kind, parameters, place)
-        for letter, name in expand_sets(match['name'], place):
+        for letter, types, name in self.expand_sets(match['name'], place):
             resolved = tuple((resolve_type(kind, letter, place), parameter) for kind, parameter in parameters)
-            decoder, constants = self.read_decode(attributes.get('decode', ''), resolved, letter, place)
+            decoder, constants = self.read_decode(attributes.get('decode', ''), resolved, types, place)
             tracker = self.read_track(attributes.get('track', ''), resolved, place)
-            for width, pattern in spellings[match['spelling']]:
+            for width, pattern, is_fortran in spellings[match['spelling']]:
                 hook = Hook(
                     symbol=pattern.replace('{}', name),
                     width=width,
-                    letter=letter,
                     returns=match['returns'],
-                    parameters=resolved,
+                    parameters=as_fortran(parameters) if is_fortran else resolved,
                     family=family,
                     decoder=decoder,
                     constants=constants,
@@ -183,7 +194,25 @@ class TableReader:
                 self.add(hook)
                 self.read_since(attributes.get('since', ''), hook)
 
-    def read_decode(self, text, parameters, letter, place):
+    def expand_sets(self, name, place):
+        """(letter or '', data types, name) of each function: ('s', ('f32',), 'sgemm'), … of '{sd}gemm'; ('', (), 'getA'), … of
+        'get{A,B}'."""
+        words = next((match for match in WORD_SET.finditer(name) if ',' in match[1] or match[1] in self.word_sets), None)
+        if words:
+            expanded = []
+            for word in self.word_sets.get(words[1]) or words[1].split(','):
+                word, _, types = word.partition('=')
+                for letter, others, one in self.expand_sets(name[: words.start()] + word + name[words.end() :], place):
+                    expanded.append((letter, tuple(filter(None, types.split(':'))) or others, one))
+            return expanded
+        match = LETTER_SET.search(name)
+        if not match:
+            return [('', (), name)]
+        for letter in match[1]:
+            self.known('letter', LETTERS, letter, place)
+        return [(letter, (LETTERS[letter].data_type,), name[: match.start()] + letter + name[match.end() :]) for letter in match[1]]
+
+    def read_decode(self, text, parameters, types, place):
         if not text:
             return '', ()
         name, _, rest = text.partition(',')
@@ -199,9 +228,13 @@ class TableReader:
                 self.known(f'parameter that decoder {name} does not know,', decoder.fields, parameter, place)
                 if not TYPES[kind].decode:
                     raise place.error(f"found '{kind} {parameter}', expected a type that decoder {name} can use")
-        return name, tuple(
-            (key, constant(key, kind, given.get(key, default), letter, place)) for key, (kind, default) in decoder.constants.items()
-        )
+        constants = []
+        for key, (kind, default) in decoder.constants.items():
+            value = given.get(key, default)
+            if not value and kind == 'DataType' and types:
+                value, *types = types if len(types) > 1 else types * 2
+            constants.append((key, constant(key, kind, value, place)))
+        return name, tuple(constants)
 
     def read_track(self, name, parameters, place):
         if not name:
@@ -248,13 +281,15 @@ class TableReader:
 
 
 def read_spelling(words, place):
-    """[(width, pattern)] of 'i32 {}_ i64 {}_64_'."""
-    result, width = [], ''
+    """[(width, pattern, is as Fortran sees it)] of 'i32 cblas_{} fortran i32 {}_ i64 {}_64_'."""
+    result, width, is_fortran = [], '', False
     for word in words:
         if word in BYTES:
             width = word
+        elif word == 'fortran':
+            is_fortran = True
         elif width and word.count('{}') == 1:
-            result.append((width, word))
+            result.append((width, word, is_fortran))
         else:
             raise place.error(f"found '{word}', expected i32 or i64 and then names with {{}} in them")
     return result
@@ -314,17 +349,26 @@ def read_more(text, parameters, place):
     return int(text)
 
 
-def expand_sets(name, place):
-    """(letter or '', name) of each function: ('s', 'sgemm'), ('d', 'dgemm') of '{sd}gemm'; ('', 'getA'), ('', 'getB') of 'get{A,B}'."""
-    words = WORD_SET.search(name)
-    if words:
-        return [one for word in words[1].split(',') for one in expand_sets(name[: words.start()] + word + name[words.end() :], place)]
-    match = LETTER_SET.search(name)
-    if not match:
-        return [('', name)]
-    for letter in match[1]:
-        TableReader.known('letter', LETTERS, letter, place)
-    return [(letter, name[: match.start()] + letter + name[match.end() :]) for letter in match[1]]
+def both(text, second, place):
+    """The lines of one with [X|Y] in its name: that with X, and that with Y, which has one more parameter and constant."""
+    pair = PAIR.search(text.split('(')[0])
+    if not pair:
+        return [text]
+    if not second:
+        raise place.error(f"found '{pair[0]}', expected a line that begins with: second TYPE NAME [CONSTANT=VALUE]")
+    parameter, *constants = second
+    one, other = (text[: pair.start()] + pair[i] + text[pair.end() :] for i in (1, 2))
+    other = re.sub(r'^ptds\b', 'ptsz', other.replace(')', f', {parameter})', 1))
+    for value in constants:
+        other = re.sub(r'@decode\((\w+),?([^)]*)\)', rf'@decode(\1,\2 {value})', other)
+    return [one, other]
+
+
+def as_fortran(parameters):
+    """Of a function that is written as C sees it: without the order, and all by address."""
+    kinds = {'enum': 'char*', 'option': 'char*', 'int': 'int*', 'enum[]': 'char[]'}
+    by_value = ('scalar', 'real', 'float', 'short', 'byte')
+    return tuple(('ptr' if kind in by_value else kinds.get(kind, kind), name) for kind, name in parameters if name != 'order')
 
 
 def resolve_type(kind, letter, place):
@@ -335,10 +379,8 @@ def resolve_type(kind, letter, place):
     return getattr(LETTERS[letter], kind)
 
 
-def constant(key, kind, value, letter, place):
+def constant(key, kind, value, place):
     """The C++ value of a decoder's constant: bf16 of type DataType is DataType::kBf16, a number is unchanged."""
-    if not value and kind == 'DataType' and letter:
-        value = LETTERS[letter].data_type
     if not value:
         raise place.error(f"found no '{key}=', expected a {kind}")
     return value if kind in ('bool', 'int') else f'{kind}::k{value[0].upper()}{value[1:]}'

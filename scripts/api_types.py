@@ -176,7 +176,6 @@ class Tracker:
 class Hook:
     symbol: str
     width: str  # of the library's integers: i32 or i64
-    letter: str
     returns: str
     parameters: tuple  # of (type, name), with scalar and real resolved
     family: str

@@ -12,9 +12,9 @@ Rules:
 KEPT says how often a file may still violate a rule, and why; the number follows when it falls.
 Prints each violation as FILE:LINE: sentence; exit code 1 if there are any.
 """
-import pathlib
 import re
-import sys
+
+import checks
 
 TABLE_ROOMS = ("table", "tables", "render", "export", "page", "cli", "doctor")
 JUDGES = ("work", "diff", "findings", "answer")
@@ -93,14 +93,5 @@ def violations(root):
                 yield f"{name}:1: violates the rule `{rule}` {len(found)} times, no longer {may}: say so in KEPT"
 
 
-def main():
-    default = pathlib.Path(__file__).resolve().parent.parent
-    root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else default
-    found = list(violations(root))
-    for violation in found:
-        print(violation)
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    checks.run(violations)

@@ -8,11 +8,10 @@ the product declare in a namespace. It says nothing of names that a file, or a h
 of methods' names, and of those that generated headers may declare.
 """
 
-import pathlib
 import re
-import sys
 
 import check_odr
+import checks
 
 FOLDERS = check_odr.PRODUCT + check_odr.TESTS
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
@@ -64,12 +63,5 @@ class Tree:
                 yield f"{name}:{text.count(chr(10), 0, match.start()) + 1}: uses {used} without {' or '.join(self.headers[kind][used])}"
 
 
-def main(root):
-    found = list(Tree(root).violations())
-    for violation in found:
-        print(violation)
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)))
+    checks.run(lambda root: Tree(root).violations())

@@ -14,9 +14,9 @@ Rules:
              another room includes.
 Prints each violation as FILE:LINE: sentence; exit code 1 if there are any.
 """
-import pathlib
 import re
-import sys
+
+import checks
 
 # Bottom to top. A folder inside another one is a separate room if it is named here, otherwise a part of the outer one.
 ANALYZER = ["model", "io", "import/kineto", "names", "xla", "ops", "reader", "peaks", "symbols", "stacks", "table", "calls", "layers",
@@ -132,14 +132,5 @@ def violations(root):
                     yield f"{name}:{number}: includes {target}: {reason}"
 
 
-def main():
-    default = pathlib.Path(__file__).resolve().parent.parent
-    root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else default
-    found = list(violations(root))
-    for violation in found:
-        print(violation)
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    checks.run(violations)

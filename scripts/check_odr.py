@@ -10,9 +10,9 @@ Anonymous namespaces and functions' own types are private to their file.
 """
 
 import collections
-import pathlib
 import re
-import sys
+
+import checks
 
 PRODUCT = ("analyzer", "preload", "proto")
 TESTS = ("tests/analyzer", "tests/preload", "tests/fuzz", "tests/golden", "tests/bench")
@@ -89,12 +89,10 @@ def violations(root):
             yield name, {**places, **product.get(name, {})}
 
 
-def main(root):
-    found = list(violations(root))
-    for name, places in found:
-        print(f"{name} is defined in " + " and ".join(f"{path}:{line}" for path, line in places.items()))
-    return 1 if found else 0
+def sentences(root):
+    for name, places in violations(root):
+        yield f"{name} is defined in " + " and ".join(f"{path}:{line}" for path, line in places.items())
 
 
 if __name__ == "__main__":
-    sys.exit(main(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)))
+    checks.run(sentences)

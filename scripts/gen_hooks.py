@@ -133,7 +133,7 @@ def argument_structs(api):
     structs = {struct_of(user): {} for user in users}
     for decoder in api.decoders.values():
         for name, (kind, default) in decoder.constants.items():
-            value = constant(name, kind, default, '', None) if default else ''
+            value = constant(name, kind, default, None) if default else ''
             structs[struct_of(decoder)][name] = ('uint64_t' if kind == 'int' else kind, value)
     for user in users:
         struct = struct_of(user)
@@ -153,7 +153,10 @@ def arguments_header(api):
     for struct, fields in api.structs.items():
         lines += [f'struct {struct} {{']
         lines += [f'  {kind} {name}{f" = {default}" if default else "{}"};' for name, (kind, default) in fields.items()]
-        lines += ['};']
+        lines += ['  // With what another decoder was given under the same names.', '  template <typename Args>',
+                  f'  static {struct} Like(const Args& args) {{', f'    {struct} made;']
+        lines += [f'    if constexpr (requires {{ made.{name} = args.{name}; }}) made.{name} = args.{name};' for name in fields]
+        lines += ['    return made;', '  }', '};']
     return '\n'.join([*lines, '\n}  // namespace dlhook', ''])
 
 

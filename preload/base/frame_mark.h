@@ -8,7 +8,7 @@
 
 #include <sys/uio.h>
 
-#include "preload/base/errno_keeper.h"
+#include "preload/base/own_pages.h"
 #include "preload/base/process_id.h"
 
 namespace dlhook::inline base {

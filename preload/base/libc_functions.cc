@@ -3,8 +3,7 @@
 // Thread: the one that loads the shim.
 #include "preload/base/libc_functions.h"
 
-#include <elf.h>
-#include <stdint.h>
+#include "preload/base/dynamic_tables.h"
 
 namespace dlhook::inline base {
 namespace {
@@ -15,45 +14,6 @@ bool Equal(const char* one, const char* other) {
   }
   return false;
 }
-
-// The tables of libc.so.6 that a look-up needs.
-struct Libc {
-  const ElfW(Sym) * symbols = nullptr;
-  const char* strings = nullptr;
-  const ElfW(Half) * versions = nullptr;
-  const uint32_t* hash = nullptr;  // DT_GNU_HASH
-
-  explicit Libc(const link_map* map) {
-    if (map == nullptr) return;
-    for (const ElfW(Dyn)* entry = map->l_ld; entry->d_tag != DT_NULL; ++entry) {
-      uint64_t value = entry->d_un.d_ptr;  // the loader has relocated some of these addresses
-      auto address = reinterpret_cast<const char*>(value < map->l_addr ? map->l_addr + value : value);
-      if (entry->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const ElfW(Sym)*>(address);
-      if (entry->d_tag == DT_STRTAB) strings = address;
-      if (entry->d_tag == DT_VERSYM) versions = reinterpret_cast<const ElfW(Half)*>(address);
-      if (entry->d_tag == DT_GNU_HASH) hash = reinterpret_cast<const uint32_t*>(address);
-    }
-  }
-
-  // The default version of `name`, or null.
-  const ElfW(Sym) * Find(const char* name) const {
-    if (symbols == nullptr || strings == nullptr || versions == nullptr || hash == nullptr) return nullptr;
-    uint32_t value = 5381;
-    for (const char* at = name; *at != '\0'; ++at) value = value * 33 + static_cast<uint8_t>(*at);
-    uint32_t bucket_count = hash[0], first = hash[1], bloom_words = hash[2];
-    const uint32_t* buckets = hash + 4 + bloom_words * 2;
-    const uint32_t* chain = buckets + bucket_count;
-    constexpr ElfW(Half) kHidden = 0x8000;  // for programs linked to an older release
-    for (uint32_t i = buckets[value % bucket_count]; i >= first; ++i) {
-      uint32_t entry = chain[i - first];
-      if ((entry | 1) == (value | 1) && (versions[i] & kHidden) == 0 && Equal(strings + symbols[i].st_name, name)) {
-        return &symbols[i];
-      }
-      if ((entry & 1) != 0) break;
-    }
-    return nullptr;
-  }
-};
 
 }  // namespace
 
@@ -68,7 +28,25 @@ const link_map* FindLibc() {
   return nullptr;
 }
 
-const ElfW(Sym) * FindLibcSymbol(const char* name) { return Libc(FindLibc()).Find(name); }
+const ElfW(Sym) * FindLibcSymbol(const char* name) {
+  const DynamicTables libc(FindLibc());
+  const uint32_t* hash = libc.gnu_hash;
+  if (libc.symbols == nullptr || libc.strings == nullptr || libc.versions == nullptr || hash == nullptr) return nullptr;
+  uint32_t value = 5381;
+  for (const char* at = name; *at != '\0'; ++at) value = value * 33 + static_cast<uint8_t>(*at);
+  uint32_t bucket_count = hash[0], first = hash[1], bloom_words = hash[2];
+  const uint32_t* buckets = hash + 4 + bloom_words * 2;
+  const uint32_t* chain = buckets + bucket_count;
+  constexpr ElfW(Half) kHidden = 0x8000;  // for programs linked to an older release
+  for (uint32_t i = buckets[value % bucket_count]; i >= first; ++i) {
+    uint32_t entry = chain[i - first];
+    const ElfW(Sym)& symbol = libc.symbols[i];
+    bool is_it = (entry | 1) == (value | 1) && (libc.versions[i] & kHidden) == 0;
+    if (is_it && Equal(libc.strings + symbol.st_name, name)) return &symbol;
+    if ((entry & 1) != 0) break;
+  }
+  return nullptr;
+}
 
 }  // namespace dlhook::inline base
 

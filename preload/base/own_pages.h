@@ -3,14 +3,23 @@
 // Thread: any. System calls; preserves errno.
 #pragma once
 
+#include <errno.h>
 #include <sys/mman.h>
 
 #include <atomic>
 #include <cstddef>
 
-#include "preload/base/errno_keeper.h"
-
 namespace dlhook::inline base {
+
+// errno as it was, at the end of the block: hooks and handlers run between a call of the host's and its look at errno.
+struct ErrnoKeeper {
+  int saved = errno;
+  ~ErrnoKeeper() { errno = saved; }
+};
+
+// Valgrind's race checkers know the C library's locks but not atomics: they are instructed to ignore the shim's variables.
+// Mapped pages are covered by its own mmap and mremap (race_checkers.cc).
+void HideVariablesFromRaceCheckers();
 
 // Null if out of memory. `fd`: a file to map shared from its beginning. Only the first page is mapped at first, and
 // extended once it is known not to be locked: a large mapping would get all its pages at once, or be refused by

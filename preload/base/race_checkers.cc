@@ -1,12 +1,12 @@
 // Requests to Valgrind (as in valgrind.h; the numbers are part of its interface), and the shim's mmap and mremap.
-#include "preload/base/race_checkers.h"
-
 #include <elf.h>
 #include <link.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "preload/base/own_pages.h"
 
 extern "C" const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));  // the shim's own
 

@@ -68,8 +68,8 @@ struct NcclApi : FunctionTable {
     RankAndSize facts;
     ThreadState* thread = dlhook_thread;
     if (thread != nullptr) thread->is_asking = 1;
-    if (rank == nullptr || rank(comm, &facts.rank) != 0) facts.rank = -1;
-    if (count == nullptr || count(comm, &facts.ranks) != 0) facts.ranks = 0;
+    if (!Succeeds(rank, comm, &facts.rank)) facts.rank = -1;
+    if (!Succeeds(count, comm, &facts.ranks)) facts.ranks = 0;
     if (thread != nullptr) thread->is_asking = 0;
     return facts;
   }
@@ -83,8 +83,8 @@ struct MpiApi : FunctionTable {
   int (*type_size)(int64_t type, int* bytes) = Find("PMPI_Type_size");
   RankAndSize Ask(int64_t comm) const {
     RankAndSize facts;
-    if (rank == nullptr || rank(comm, &facts.rank) != 0) facts.rank = -1;
-    if (size == nullptr || size(comm, &facts.ranks) != 0) facts.ranks = 0;
+    if (!Succeeds(rank, comm, &facts.rank)) facts.rank = -1;
+    if (!Succeeds(size, comm, &facts.ranks)) facts.ranks = 0;
     return facts;
   }
 };
@@ -110,10 +110,10 @@ void Forget(uint64_t handle) {
 }  // namespace
 
 void DecodeNccl(const NcclArgs& args, CallRecord* record) {
-  const NcclApi* api = ApiOf<NcclApi>(args.real);
   const Communicator* communicator = nullptr;
-  if (api != nullptr && record->status == 0) {
-    communicator = FindOrAsk(reinterpret_cast<uint64_t>(args.comm), [&] { return api->Ask(args.comm); });
+  if (record->status == 0) {
+    communicator =
+        FindOrAsk(reinterpret_cast<uint64_t>(args.comm), [&] { return ApiOf<NcclApi>(args.real).Ask(args.comm); });
   }
   CollectiveShape shape = {};
   shape.kind = args.kind;
@@ -139,7 +139,6 @@ void DecodeNvshmem(const NvshmemArgs& args, CallRecord* record) {
 }
 
 void DecodeMpi(const MpiArgs& args, CallRecord* record) {
-  const MpiApi* api = ApiOf<MpiApi>(args.real);
   const Communicator* communicator = nullptr;
   CollectiveShape shape = {};
   shape.kind = args.kind;
@@ -149,11 +148,12 @@ void DecodeMpi(const MpiArgs& args, CallRecord* record) {
   int64_t count = args.count != 0 ? args.count : args.send_count != 0 ? args.send_count : args.recv_count;
   shape.count = count > 0 ? static_cast<uint64_t>(count) : 0;
   // A handle that the library refused must not be queried: its error handler may end the program.
-  if (api != nullptr && record->status == 0) {
-    communicator = FindOrAsk(static_cast<uint64_t>(args.comm), [&] { return api->Ask(args.comm); });
+  if (record->status == 0) {
+    const MpiApi& api = ApiOf<MpiApi>(args.real);
+    communicator = FindOrAsk(static_cast<uint64_t>(args.comm), [&] { return api.Ask(args.comm); });
     int bytes = 0;
     int64_t type = args.datatype != 0 ? args.datatype : args.send_count != 0 ? args.send_type : args.recv_type;
-    bool known = type != 0 && api->type_size != nullptr && api->type_size(type, &bytes) == 0;
+    bool known = type != 0 && Succeeds(api.type_size, type, &bytes);
     shape.bytes = known && bytes > 0 ? shape.count * static_cast<uint64_t>(bytes) : 0;
   }
   Store(record, shape, communicator, args.sendbuff != nullptr ? args.sendbuff : args.buffer,

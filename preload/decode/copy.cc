@@ -36,13 +36,19 @@ uint64_t SampleContents(const void* buffer, uint64_t bytes) {
   return hash == 0 ? 1 : hash;
 }
 
-bool OnDevice(MemorySpace space) { return space == MemorySpace::kDevice; }
+bool OnDevice(HostMemory memory) { return memory == HostMemory::kNone; }
 
 // cudaMemcpyDefault and the driver's cuMemcpy: the addresses determine it.
-CopyDirection DirectionOf(MemorySpace from, MemorySpace to) {
-  if (from == MemorySpace::kUnknown || to == MemorySpace::kUnknown) return CopyDirection::kUnknown;
+CopyDirection DirectionOf(HostMemory from, HostMemory to) {
+  if (from == HostMemory::kUnknown || to == HostMemory::kUnknown) return CopyDirection::kUnknown;
   if (OnDevice(from)) return OnDevice(to) ? CopyDirection::kDeviceToDevice : CopyDirection::kDeviceToHost;
   return OnDevice(to) ? CopyDirection::kHostToDevice : CopyDirection::kHostToHost;
+}
+
+// At an address that the call says is the host's.
+HostMemory HostSide(const void* address, const void* real) {
+  HostMemory memory = HostMemoryAt(address, real);
+  return OnDevice(memory) ? HostMemory::kUnknown : memory;
 }
 
 CopyDirection FromKind(int32_t kind) {
@@ -59,15 +65,14 @@ void Classify(CallRecord* record, const void* dst, const void* src, const void* 
     return;
   }
   if (shape->direction == CopyDirection::kUnknown) {
-    MemorySpace from = SpaceOf(src, real);
-    MemorySpace to = SpaceOf(dst, real);
+    HostMemory from = HostMemoryAt(src, real);
+    HostMemory to = HostMemoryAt(dst, real);
     shape->direction = DirectionOf(from, to);
-    if (!OnDevice(from)) shape->host_memory = HostMemoryOf(from);
-    if (!OnDevice(to)) shape->host_memory = HostMemoryOf(to);
+    shape->host_memory = OnDevice(to) ? from : to;
   } else if (shape->direction == CopyDirection::kHostToDevice || shape->direction == CopyDirection::kHostToHost) {
-    shape->host_memory = HostMemoryOf(SpaceOf(src, real));
+    shape->host_memory = HostSide(src, real);
   } else if (shape->direction == CopyDirection::kDeviceToHost) {
-    shape->host_memory = HostMemoryOf(SpaceOf(dst, real));
+    shape->host_memory = HostSide(dst, real);
   }
 }
 
@@ -123,6 +128,12 @@ CopyDirection FromTypes(uint32_t from, uint32_t to) {
   if (!known) return CopyDirection::kUnknown;  // unified: the addresses determine it
   if (from == kHostType) return to == kHostType ? CopyDirection::kHostToHost : CopyDirection::kHostToDevice;
   return to == kHostType ? CopyDirection::kDeviceToHost : CopyDirection::kDeviceToDevice;
+}
+
+// CUDA 12.8 and 12.9 have one more parameter before the stream, or before the flags.
+template <typename Args>
+const void* StreamOf(const Args& args) {
+  return reinterpret_cast<const void*>(CudaRuntimeVersion(args.real) < 13000 ? args.last : args.stream);
 }
 
 }  // namespace
@@ -230,10 +241,7 @@ void DecodeCopyOperations(const CopyOperationsArgs& args, CallRecord* record) {
 }
 
 void DecodeRuntimeCopyOperations(const RuntimeCopyOperationsArgs& args, CallRecord* record) {
-  // CUDA 12.8 and 12.9 have one more parameter before the flags.
-  bool stream_is_last = CudaRuntimeVersion(args.real) < 13000;
-  auto stream = reinterpret_cast<const void*>(stream_is_last ? args.last : args.stream);
-  DecodeCopyOperations({args.operations, args.count, stream, args.real}, record);
+  DecodeCopyOperations({args.operations, args.count, StreamOf(args), args.real}, record);
 }
 
 void DecodeCopyBatch(const CopyBatchArgs& args, CallRecord* record) {
@@ -253,10 +261,7 @@ void DecodeCopyBatch(const CopyBatchArgs& args, CallRecord* record) {
 }
 
 void DecodeRuntimeCopyBatch(const RuntimeCopyBatchArgs& args, CallRecord* record) {
-  // CUDA 12.8 and 12.9 have one more parameter before the stream.
-  bool stream_is_last = CudaRuntimeVersion(args.real) < 13000;
-  auto stream = reinterpret_cast<const void*>(stream_is_last ? args.last : args.stream);
-  DecodeCopyBatch({args.dst, args.src, args.bytes, args.count, stream, args.real}, record);
+  DecodeCopyBatch({args.dst, args.src, args.bytes, args.count, StreamOf(args), args.real}, record);
 }
 
 void DecodeAllocation(const AllocationArgs& args, CallRecord* record) {

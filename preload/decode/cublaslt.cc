@@ -88,7 +88,8 @@ struct Problem {
 };
 
 // The product's sizes in terms of D (rows are m), whatever the memory orders, which are recorded separately.
-Problem ReadProblem(const LtApi& api, const LtProblem& problem) {
+template <typename Args>
+Problem ReadProblem(const LtApi& api, const Args& problem) {
   Layout a = ReadLayout(api, problem.a_layout);
   Layout b = ReadLayout(api, problem.b_layout);
   Layout d = ReadLayout(api, problem.d_layout);
@@ -154,8 +155,7 @@ void ReadAlgorithm(const LtApi& api, const void* algorithm, CudaGemmShape* shape
 }
 
 constexpr size_t kAlgorithmBytes = 64;
-constexpr size_t kResultBytes =
-    96;  // cublasLtMatmulHeuristicResult_t: algorithm, size_t workspace, state, waves, reserved[4]
+constexpr size_t kResultBytes = 96;  // cublasLtMatmulHeuristicResult_t: the algorithm, 32 bytes more
 
 uint64_t HashAlgorithm(const void* algorithm) {
   uint64_t words[kAlgorithmBytes / 8];
@@ -218,13 +218,11 @@ void ReadChooser(const void* algorithm, CudaGemmShape* shape) {
 }  // namespace
 
 void DecodeLtMatmul(const LtMatmulArgs& args, CallRecord* record) {
-  Problem problem;
+  const LtApi& api = ApiOf<LtApi>(args.real);
+  Problem problem = ReadProblem(api, args);
   CudaGemmShape& shape = problem.shape;
-  if (const LtApi* api = ApiOf<LtApi>(args.real)) {
-    problem = ReadProblem(*api, {args.description, args.a_layout, args.b_layout, args.c_layout, args.d_layout});
-    if (args.algorithm != nullptr) ReadAlgorithm(*api, args.algorithm, &shape);
-    ReadChooser(args.algorithm, &shape);
-  }
+  if (args.algorithm != nullptr) ReadAlgorithm(api, args.algorithm, &shape);
+  ReadChooser(args.algorithm, &shape);
   bool direct = problem.is_direct;
   for (const void* operand : {args.a, args.b, args.c, args.d}) {
     if (direct) problem.alignment.AddAddress(operand);
@@ -237,11 +235,8 @@ void DecodeLtMatmul(const LtMatmulArgs& args, CallRecord* record) {
 }
 
 void DecodeLtHeuristic(const LtHeuristicArgs& args, CallRecord* record) {
-  Problem problem;
+  Problem problem = ReadProblem(ApiOf<LtApi>(args.real), args);
   CudaGemmShape& shape = problem.shape;
-  if (const LtApi* api = ApiOf<LtApi>(args.real)) {
-    problem = ReadProblem(*api, {args.description, args.a_layout, args.b_layout, args.c_layout, args.d_layout});
-  }
   shape.gemm.kind = GemmKind::kHeuristic;
   shape.alignment_log2 = problem.alignment.Log2();
   shape.heuristic_requested = static_cast<uint16_t>(args.requested);
@@ -267,24 +262,23 @@ void DecodeLtTransform(const LtTransformArgs& args, CallRecord* record) {
   MatrixShape shape = {};
   CudaMatrixShape cuda = {};
   shape.kind = MatrixKind::kTransform;
-  if (const LtApi* api = ApiOf<LtApi>(args.real)) {
-    Layout a = ReadLayout(*api, args.a_layout);
-    Layout b = ReadLayout(*api, args.b_layout);
-    Layout c = ReadLayout(*api, args.c_layout);
-    shape.type = a.type;
-    shape.trans = CublasOperation(Ask<int32_t>(api->transform, args.description, kTransformTransA, 0));
-    shape.m = c.rows;
-    shape.n = c.columns;
-    shape.lda = a.leading;
-    shape.ldb = b.leading;
-    shape.ldc = c.leading;
-    shape.batch = c.batch;
-    bool second = args.b != nullptr;
-    cuda.trans_b = second ? CublasOperation(Ask<int32_t>(api->transform, args.description, kTransformTransB, 0)) : '\0';
-    cuda.order_a = static_cast<uint8_t>(a.order + 1);
-    cuda.order_c = static_cast<uint8_t>(c.order + 1);
-    cuda.c_type = c.type;
-  }
+  const LtApi& api = ApiOf<LtApi>(args.real);
+  Layout a = ReadLayout(api, args.a_layout);
+  Layout b = ReadLayout(api, args.b_layout);
+  Layout c = ReadLayout(api, args.c_layout);
+  shape.type = a.type;
+  shape.trans = CublasOperation(Ask<int32_t>(api.transform, args.description, kTransformTransA, 0));
+  shape.m = c.rows;
+  shape.n = c.columns;
+  shape.lda = a.leading;
+  shape.ldb = b.leading;
+  shape.ldc = c.leading;
+  shape.batch = c.batch;
+  bool second = args.b != nullptr;
+  cuda.trans_b = second ? CublasOperation(Ask<int32_t>(api.transform, args.description, kTransformTransB, 0)) : '\0';
+  cuda.order_a = static_cast<uint8_t>(a.order + 1);
+  cuda.order_c = static_cast<uint8_t>(c.order + 1);
+  cuda.c_type = c.type;
   cuda.captured = IsCaptured(args.stream);
   new (record->shape()) MatrixShape(shape);
   new (record->shape() + kMatrixShapeWords) CudaMatrixShape(cuda);

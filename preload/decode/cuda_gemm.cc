@@ -14,10 +14,9 @@ struct CublasApi : FunctionTable {
 };
 
 int16_t MathModeOf(const void* handle, const void* real) {
-  const CublasApi* api = ApiOf<CublasApi>(real);
   int32_t mode = -1;
-  if (handle == nullptr || api == nullptr || api->get_math_mode == nullptr) return -1;
-  return api->get_math_mode(handle, &mode) == 0 ? static_cast<int16_t>(mode) : -1;
+  bool known = handle != nullptr && Succeeds(ApiOf<CublasApi>(real).get_math_mode, handle, &mode);
+  return known ? static_cast<int16_t>(mode) : -1;
 }
 
 DataType TypeOf(int32_t cuda_type, DataType letter) { return cuda_type < 0 ? letter : CudaType(cuda_type); }
@@ -80,18 +79,16 @@ struct Matrix {
 
 Matrix ReadSparse(const SparseApi& api, const void* descriptor) {
   Matrix matrix;
-  if (descriptor == nullptr || api.sparse_size == nullptr) return matrix;
-  api.sparse_size(descriptor, &matrix.rows, &matrix.columns, &matrix.nonzeros);
+  if (descriptor != nullptr) Succeeds(api.sparse_size, descriptor, &matrix.rows, &matrix.columns, &matrix.nonzeros);
   return matrix;
 }
 
 Matrix ReadDense(const SparseApi& api, const void* descriptor) {
   Matrix matrix;
   const void* values;
-  int type = -1;
-  int order = 0;
-  if (descriptor == nullptr || api.dense == nullptr) return matrix;
-  api.dense(descriptor, &matrix.rows, &matrix.columns, &matrix.ld, &values, &type, &order);
+  int type = -1, order = 0;
+  if (descriptor == nullptr) return matrix;
+  Succeeds(api.dense, descriptor, &matrix.rows, &matrix.columns, &matrix.ld, &values, &type, &order);
   matrix.type = CudaType(type);
   return matrix;
 }
@@ -100,8 +97,8 @@ DataType VectorType(const SparseApi& api, const void* descriptor) {
   int64_t size;
   const void* values;
   int type = -1;
-  if (descriptor == nullptr || api.vector == nullptr) return DataType::kUnknown;
-  return api.vector(descriptor, &size, &values, &type) == 0 ? CudaType(type) : DataType::kUnknown;
+  bool known = descriptor != nullptr && Succeeds(api.vector, descriptor, &size, &values, &type);
+  return known ? CudaType(type) : DataType::kUnknown;
 }
 
 }  // namespace
@@ -126,15 +123,8 @@ void DecodeCudaGemm(const CudaGemmArgs& args, CallRecord* record) {
 }
 
 void DecodeCudaGroupedGemm(const CudaGroupedGemmArgs& args, CallRecord* record) {
-  CudaGemmArgs first;
-  first.type = args.type;
-  first.handle = args.handle;
+  CudaGemmArgs first = CudaGemmArgs::Like(args);
   first.pointer_arrays = true;
-  first.a_type = args.a_type;
-  first.b_type = args.b_type;
-  first.c_type = args.c_type;
-  first.compute_type = args.compute_type;
-  first.real = args.real;
   first.batch = 0;
   GemmGroups groups = {args.groups > 0 ? args.groups : 0, 0};
   if (args.groups > 0) TakeFirstGroup(args, &first);
@@ -150,23 +140,16 @@ void DecodeCudaGroupedGemm(const CudaGroupedGemmArgs& args, CallRecord* record) 
 }
 
 void DecodeCudaGemv(const CudaGemvArgs& args, CallRecord* record) {
-  CudaGemmArgs gemm;
-  gemm.type = args.type;
+  CudaGemmArgs gemm = CudaGemmArgs::Like(args);
   gemm.kind = GemmKind::kGemv;
-  gemm.pointer_arrays = args.pointer_arrays;
-  gemm.handle = args.handle;
   gemm.trans_a = args.trans;
   gemm.m = args.trans == 0 ? args.m : args.n;
   gemm.n = 1;
   gemm.k = args.trans == 0 ? args.n : args.m;
-  gemm.a = args.a;
-  gemm.lda = args.lda;
   gemm.b = args.x;
   gemm.ldb = args.incx;
   gemm.c = args.y;
   gemm.ldc = args.incy;
-  gemm.batch = args.batch;
-  gemm.real = args.real;
   DecodeCudaGemm(gemm, record);
 }
 
@@ -202,17 +185,17 @@ void DecodeSparse(const SparseArgs& args, CallRecord* record) {
   shape.trans = CublasOperation(args.trans_a);
   shape.batch = 1;
   bool transposed = args.trans_a != 0;
-  const SparseApi* api = record->status == 0 ? ApiOf<SparseApi>(args.real) : nullptr;
-  if (api != nullptr) {
+  if (record->status == 0) {
+    const SparseApi& api = ApiOf<SparseApi>(args.real);
     bool dense_a = args.kind == MatrixKind::kSddmm;
-    Matrix a = dense_a ? ReadDense(*api, args.a_descriptor) : ReadSparse(*api, args.a_descriptor);
+    Matrix a = dense_a ? ReadDense(api, args.a_descriptor) : ReadSparse(api, args.a_descriptor);
     bool sparse_c = dense_a || args.kind == MatrixKind::kSpgemm;
-    Matrix c = sparse_c ? ReadSparse(*api, args.c_descriptor) : ReadDense(*api, args.c_descriptor);
+    Matrix c = sparse_c ? ReadSparse(api, args.c_descriptor) : ReadDense(api, args.c_descriptor);
     shape.m = transposed ? a.columns : a.rows;
     shape.k = transposed ? a.rows : a.columns;
     shape.n = args.kind == MatrixKind::kSpmv ? 1 : c.columns;
     bool is_vector = args.kind == MatrixKind::kSpmv;
-    shape.type = is_vector ? VectorType(*api, args.y_descriptor) : dense_a ? a.type : c.type;
+    shape.type = is_vector ? VectorType(api, args.y_descriptor) : dense_a ? a.type : c.type;
     cuda.captured = IsHandleCaptured(&StreamApi::cusparse, args.handle, args.real);
     shape.lda = a.ld;
     shape.ldc = c.ld;

@@ -39,14 +39,6 @@ void DecodeCudaGemv(const CudaGemvArgs& args, CallRecord* record);
 // symm, syrk, trsm, geam, dgmm … Needs kCudaMatrixShapeWords and 3 addresses.
 void DecodeCudaMatrix(const CudaMatrixArgs& args, CallRecord* record);
 
-// Shared by cublasLtMatmul and the query for its algorithm.
-struct LtProblem {
-  const void* description = nullptr;
-  const void* a_layout = nullptr;
-  const void* b_layout = nullptr;
-  const void* c_layout = nullptr;
-  const void* d_layout = nullptr;
-};
 void DecodeLtMatmul(const LtMatmulArgs& args, CallRecord* record);
 void DecodeLtHeuristic(const LtHeuristicArgs& args, CallRecord* record);
 // Remembers which algorithms the heuristics gave, so that a later matmul can say which one it used.

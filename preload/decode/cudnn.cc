@@ -47,7 +47,7 @@ void ReadTensor(const CudnnApi& api, const void* descriptor, TensorRole role, Cu
   int type = -1;
   int dims = 0;
   tensor->role = role;
-  if (api.tensor == nullptr || api.tensor(descriptor, kMaxDims, &type, &dims, tensor->dim, tensor->stride) != 0) return;
+  if (!Succeeds(api.tensor, descriptor, kMaxDims, &type, &dims, tensor->dim, tensor->stride)) return;
   tensor->type = CudnnType(type);
   tensor->vector_count = CudnnVectorCount(type);
   tensor->dims = static_cast<uint8_t>(dims < kMaxDims ? dims : kMaxDims);
@@ -59,7 +59,7 @@ void ReadFilter(const CudnnApi& api, const void* descriptor, TensorRole role, Cu
   int format = 0;
   int dims = 0;
   tensor->role = role;
-  if (api.filter == nullptr || api.filter(descriptor, kMaxDims, &type, &format, &dims, tensor->dim) != 0) return;
+  if (!Succeeds(api.filter, descriptor, kMaxDims, &type, &format, &dims, tensor->dim)) return;
   if (dims > kMaxDims) dims = kMaxDims;
   tensor->type = CudnnType(type);
   tensor->vector_count = CudnnVectorCount(type);
@@ -78,6 +78,24 @@ void ReadFilter(const CudnnApi& api, const void* descriptor, TensorRole role, Cu
   }
 }
 
+// Steps, batch, features; with a null array the lengths are not queried.
+void ReadRnnData(const CudnnApi& api, const void* descriptor, TensorRole role, CudnnTensorShape* tensor) {
+  int type = -1;
+  int layout = 0;
+  double fill;
+  int32_t* dim = tensor->dim;
+  if (descriptor == nullptr ||
+      !Succeeds(api.rnn_data, descriptor, &type, &layout, &dim[0], &dim[1], &dim[2], 0, nullptr, &fill))
+    return;
+  tensor->role = role;
+  tensor->type = CudnnType(type);
+  tensor->dims = 3;
+  bool batch_major = layout == 2;  // CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED
+  tensor->stride[2] = 1;
+  tensor->stride[batch_major ? 0 : 1] = dim[2];
+  tensor->stride[batch_major ? 1 : 0] = dim[2] * dim[batch_major ? 0 : 1];
+}
+
 // The tensors of a call in the order of their slots: at most CudnnShape::kTensors of them.
 class TensorList {
  public:
@@ -93,56 +111,50 @@ class TensorList {
   int count_ = 0;
 };
 
-void ReadConvolution(const CudnnApi& api, const void* descriptor, CudnnShape* shape) {
-  int pad[kMaxDims] = {};
-  int stride[kMaxDims] = {};
-  int dilation[kMaxDims] = {};
+// Where a convolution or pooling looks, by the library's getters, which may write more than a shape has room for.
+struct Window {
   int dims = 0;
-  int type = -1;
-  if (api.convolution == nullptr || descriptor == nullptr) return;
-  if (api.convolution(descriptor, kMaxDims - 2, &dims, pad, stride, dilation, &shape->convolution_mode, &type) != 0)
-    return;
-  shape->spatial_dims = static_cast<uint8_t>(dims < 3 ? dims : 3);
-  for (int i = 0; i < shape->spatial_dims; ++i) {
-    shape->pad[i] = pad[i];
-    shape->stride[i] = stride[i];
-    shape->dilation[i] = dilation[i];
+  int pad[kMaxDims] = {}, stride[kMaxDims] = {}, dilation[kMaxDims] = {};
+
+  void Store(CudnnShape* shape) const {
+    shape->spatial_dims = static_cast<uint8_t>(dims < 3 ? dims : 3);
+    memcpy(shape->pad, pad, sizeof shape->pad[0] * shape->spatial_dims);
+    memcpy(shape->stride, stride, sizeof shape->stride[0] * shape->spatial_dims);
+    memcpy(shape->dilation, dilation, sizeof shape->dilation[0] * shape->spatial_dims);
   }
+};
+
+void ReadConvolution(const CudnnApi& api, const void* descriptor, CudnnShape* shape) {
+  Window window;
+  int type = -1;
+  if (descriptor == nullptr || !Succeeds(api.convolution, descriptor, kMaxDims - 2, &window.dims, window.pad,
+                                         window.stride, window.dilation, &shape->convolution_mode, &type))
+    return;
+  window.Store(shape);
   shape->compute_type = CudnnType(type);
   shape->groups = 1;
-  if (api.groups != nullptr) api.groups(descriptor, &shape->groups);
-  if (api.math_type != nullptr) api.math_type(descriptor, &shape->math_type);
+  Succeeds(api.groups, descriptor, &shape->groups);
+  Succeeds(api.math_type, descriptor, &shape->math_type);
 }
 
 // The window is stored as dilation, which poolings do not have.
 void ReadPooling(const CudnnApi& api, const void* descriptor, CudnnShape* shape) {
-  int window[kMaxDims] = {};
-  int pad[kMaxDims] = {};
-  int stride[kMaxDims] = {};
-  int dims = 0;
+  Window window;
   int nan = 0;
-  if (api.pooling == nullptr || descriptor == nullptr) return;
-  if (api.pooling(descriptor, kMaxDims - 2, &shape->mode, &nan, &dims, window, pad, stride) != 0) return;
-  shape->spatial_dims = static_cast<uint8_t>(dims < 3 ? dims : 3);
-  for (int i = 0; i < shape->spatial_dims; ++i) {
-    shape->pad[i] = pad[i];
-    shape->stride[i] = stride[i];
-    shape->dilation[i] = window[i];
-  }
+  if (descriptor != nullptr && Succeeds(api.pooling, descriptor, kMaxDims - 2, &shape->mode, &nan, &window.dims,
+                                        window.dilation, window.pad, window.stride))
+    window.Store(shape);
 }
 
 // Modes that are in a separate descriptor.
 void ReadMode(const CudnnApi& api, const CudnnArgs& args, CudnnShape* shape) {
   int unused[4];
   double coefficient;
-  if (args.activation != nullptr && api.activation != nullptr && args.mode < 0) {
-    api.activation(args.activation, &shape->mode, &unused[0], &coefficient);
-  }
-  if (args.pointwise != nullptr && api.pointwise != nullptr)
-    api.pointwise(args.pointwise, &shape->mode, &unused[0], &unused[1]);
-  if (args.reduction != nullptr && api.reduction != nullptr) {
-    api.reduction(args.reduction, &shape->mode, &unused[0], &unused[1], &unused[2], &unused[3]);
-  }
+  if (args.activation != nullptr && args.mode < 0)
+    Succeeds(api.activation, args.activation, &shape->mode, &unused[0], &coefficient);
+  if (args.pointwise != nullptr) Succeeds(api.pointwise, args.pointwise, &shape->mode, &unused[0], &unused[1]);
+  if (args.reduction != nullptr)
+    Succeeds(api.reduction, args.reduction, &shape->mode, &unused[0], &unused[1], &unused[2], &unused[3]);
 }
 
 void ReadTensors(const CudnnApi& api, const CudnnArgs& args, CudnnShape* shape) {
@@ -181,13 +193,12 @@ void DecodeCudnn(const CudnnArgs& args, CallRecord* record) {
   shape.algorithm = args.algorithm;
   shape.mode = args.mode;
   shape.workspace_bytes = args.workspace_bytes;
-  if (const CudnnApi* api = ApiOf<CudnnApi>(args.real)) {
-    ReadTensors(*api, args, &shape);
-    ReadConvolution(*api, args.convolution, &shape);
-    ReadPooling(*api, args.pooling, &shape);
-    ReadMode(*api, args, &shape);
-    shape.captured = IsHandleCaptured(&StreamApi::cudnn, args.handle, args.real);
-  }
+  const CudnnApi& api = ApiOf<CudnnApi>(args.real);
+  ReadTensors(api, args, &shape);
+  ReadConvolution(api, args.convolution, &shape);
+  ReadPooling(api, args.pooling, &shape);
+  ReadMode(api, args, &shape);
+  shape.captured = IsHandleCaptured(&StreamApi::cudnn, args.handle, args.real);
   new (record->shape()) CudnnShape(shape);
   StoreAddresses(args, record);
 }
@@ -195,39 +206,19 @@ void DecodeCudnn(const CudnnArgs& args, CallRecord* record) {
 void DecodeCudnnRnn(const CudnnRnnArgs& args, CallRecord* record) {
   CudnnShape shape = EmptyShape(args.operation);
   shape.workspace_bytes = args.workspace_bytes;
-  if (const CudnnApi* api = ApiOf<CudnnApi>(args.real)) {
-    const void* const descriptors[] = {args.x_descriptor, args.y_descriptor};
-    const TensorRole roles[] = {TensorRole::kX, TensorRole::kY};
-    for (int i = 0; i < 2; ++i) {
-      int type = -1;
-      int layout = 0;
-      double fill;
-      CudnnTensorShape& tensor = shape.tensors[i];
-      if (api->rnn_data == nullptr || descriptors[i] == nullptr) continue;
-      // Steps, batch, features; with a null array the lengths are not queried.
-      if (api->rnn_data(descriptors[i], &type, &layout, &tensor.dim[0], &tensor.dim[1], &tensor.dim[2], 0, nullptr,
-                        &fill) != 0) {
-        continue;
-      }
-      tensor.role = roles[i];
-      tensor.type = CudnnType(type);
-      tensor.dims = 3;
-      tensor.stride[2] = 1;
-      bool batch_major = layout == 2;  // CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED
-      tensor.stride[batch_major ? 0 : 1] = tensor.dim[2];
-      tensor.stride[batch_major ? 1 : 0] = tensor.dim[2] * tensor.dim[batch_major ? 0 : 1];
-    }
-    int unused[16];
-    void* dropout;
-    uint32_t flags;
-    int type = -1;
-    if (api->rnn != nullptr && args.rnn != nullptr &&
-        api->rnn(args.rnn, &shape.algorithm, &shape.mode, &unused[0], &unused[1], &unused[2], &unused[3], &type,
-                 &shape.math_type, &unused[4], &unused[5], &unused[6], &shape.groups, &dropout, &flags) == 0) {
-      shape.compute_type = CudnnType(type);
-    }
-    shape.captured = IsHandleCaptured(&StreamApi::cudnn, args.handle, args.real);
+  const CudnnApi& api = ApiOf<CudnnApi>(args.real);
+  ReadRnnData(api, args.x_descriptor, TensorRole::kX, &shape.tensors[0]);
+  ReadRnnData(api, args.y_descriptor, TensorRole::kY, &shape.tensors[1]);
+  int unused[16];
+  void* dropout;
+  uint32_t flags;
+  int type = -1;
+  if (args.rnn != nullptr &&
+      Succeeds(api.rnn, args.rnn, &shape.algorithm, &shape.mode, &unused[0], &unused[1], &unused[2], &unused[3], &type,
+               &shape.math_type, &unused[4], &unused[5], &unused[6], &shape.groups, &dropout, &flags)) {
+    shape.compute_type = CudnnType(type);
   }
+  shape.captured = IsHandleCaptured(&StreamApi::cudnn, args.handle, args.real);
   new (record->shape()) CudnnShape(shape);
   record->SetAddresses(args.x, nullptr, args.y);
 }
@@ -237,17 +228,9 @@ void DecodeCudnnSearch(const CudnnSearchArgs& args, CallRecord* record) {
   shape.problem = EmptyShape(args.operation);
   shape.measured = args.measured;
   shape.requested = static_cast<uint16_t>(args.requested);
-  if (const CudnnApi* api = ApiOf<CudnnApi>(args.real)) {
-    CudnnArgs problem;
-    problem.x_descriptor = args.x_descriptor;
-    problem.w_descriptor = args.w_descriptor;
-    problem.y_descriptor = args.y_descriptor;
-    problem.dx_descriptor = args.dx_descriptor;
-    problem.dw_descriptor = args.dw_descriptor;
-    problem.dy_descriptor = args.dy_descriptor;
-    ReadTensors(*api, problem, &shape.problem);
-    ReadConvolution(*api, args.convolution, &shape.problem);
-  }
+  const CudnnApi& api = ApiOf<CudnnApi>(args.real);
+  ReadTensors(api, CudnnArgs::Like(args), &shape.problem);
+  ReadConvolution(api, args.convolution, &shape.problem);
   // cudnnConvolution{Fwd,BwdData,BwdFilter}AlgoPerf_t, the same in cuDNN 5 to 9 up to the reserved words.
   struct Performance {
     int32_t algorithm;

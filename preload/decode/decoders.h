@@ -1,5 +1,5 @@
 // Decoders: arguments of calls -> the shapes of their records. Those of matrix products are in gemm.h and cuda_gemm.h.
-// Thread: any application thread, after the real function has returned. No lock, no allocation; none needs a GPU.
+// Thread: any application thread, after the real function has returned. No allocation; none needs a GPU.
 #pragma once
 
 #include "preload/hook_arguments.h"
@@ -71,6 +71,10 @@ void DecodeLibxsmmBatch(const LibxsmmBatchArgs& args, CallRecord* record);  // n
 
 // A kernel for a product: by its shape, or by a descriptor that only the library can read.
 void DecodeLibxsmmKernel(const LibxsmmKernelArgs& args, CallRecord* record);  // needs kGemmShapeWords and no address
+
+// Notes which kernels were handed out, and that calls through their pointers are not seen. A lock is taken for the first
+// kernel that the program itself asks for, and, where samples are taken, for new ones, whose names go into a file.
+void TrackLibxsmmKernel(const LibxsmmKernelArgs& args);
 
 // A layer's handle is created (result), or executed. Needs kLibxsmmShapeWords and no address.
 void DecodeLibxsmmLayer(const LibxsmmLayerArgs& args, CallRecord* record);

@@ -48,12 +48,7 @@ uint64_t GemmFlops(GemmKind kind, DataType type, int64_t m, int64_t n, int64_t k
 
 void DecodeGemmBatch(const GemmBatchArgs& args, CallRecord* record) {
   const BatchTotals totals = SumGroups(args);
-  GemmArgs first;
-  first.a_type = args.a_type;
-  first.b_type = args.b_type;
-  first.c_type = args.c_type;
-  first.kind = args.kind;
-  first.order = args.order;
+  GemmArgs first = GemmArgs::Like(args);
   if (args.groups > 0) TakeFirstGroup(args, &first);
   first.a = First(args.a, totals);
   first.b = First(args.b, totals);

@@ -70,35 +70,25 @@ __attribute__((always_inline)) inline void DecodeGemm(const GemmArgs& args, Call
 // dimensions. m and n are of A, before op.
 inline void DecodeGemv(const GemvArgs& args, CallRecord* record) {
   const bool transposed = args.trans == 'T' || args.trans == 'C';
-  GemmArgs gemm;
-  gemm.a_type = args.a_type;
-  gemm.b_type = args.b_type;
-  gemm.c_type = args.c_type;
+  GemmArgs gemm = GemmArgs::Like(args);
   gemm.kind = GemmKind::kGemv;
-  gemm.order = args.order;
   gemm.trans_a = args.trans;
   gemm.m = transposed ? args.n : args.m;
   gemm.n = 1;
   gemm.k = transposed ? args.m : args.n;
-  gemm.a = args.a;
-  gemm.lda = args.lda;
   gemm.b = args.x;
   gemm.ldb = args.incx;
   gemm.c = args.y;
   gemm.ldc = args.incy;
-  gemm.batch = args.batch;
   DecodeGemm(gemm, record);
 }
 
 // A = alpha x yᵀ + A: as a product with k = 1, where x and y are A and B, incx and incy their leading dimensions.
 inline void DecodeGer(const GerArgs& args, CallRecord* record) {
-  GemmArgs gemm;
+  GemmArgs gemm = GemmArgs::Like(args);
   gemm.a_type = gemm.b_type = gemm.c_type = args.type;
   gemm.kind = GemmKind::kGer;
-  gemm.order = args.order;
   gemm.trans_b = args.conjugate ? 'C' : 'T';
-  gemm.m = args.m;
-  gemm.n = args.n;
   gemm.k = 1;
   gemm.a = args.x;
   gemm.lda = args.incx;
@@ -112,16 +102,9 @@ inline void DecodeGer(const GerArgs& args, CallRecord* record) {
 // Packing of one operand for a later product of m, n, k. Its address is stored as A or B, that of the packed copy as C.
 inline void DecodeGemmPack(const GemmPackArgs& args, CallRecord* record) {
   const bool is_b = args.identifier == 'B';
-  GemmArgs gemm;
-  gemm.a_type = args.a_type;
-  gemm.b_type = args.b_type;
-  gemm.c_type = args.c_type;
+  GemmArgs gemm = GemmArgs::Like(args);
   gemm.kind = GemmKind::kPack;
-  gemm.order = args.order;
   (is_b ? gemm.trans_b : gemm.trans_a) = args.trans;
-  gemm.m = args.m;
-  gemm.n = args.n;
-  gemm.k = args.k;
   (is_b ? gemm.b : gemm.a) = args.src;
   (is_b ? gemm.ldb : gemm.lda) = args.ld;
   gemm.c = args.dest;

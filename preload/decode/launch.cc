@@ -107,21 +107,14 @@ void Store(const LaunchArgs& args, const Attributes& attributes, CallRecord* rec
 void DecodeLaunch(const LaunchArgs& args, CallRecord* record) { Store(args, {}, record); }
 
 void DecodeDriverLaunch(const DriverLaunchArgs& args, CallRecord* record) {
-  LaunchArgs launch;
-  launch.cooperative = args.cooperative;
-  launch.function = args.function;
+  LaunchArgs launch = LaunchArgs::Like(args);
   launch.grid = {args.grid_x, args.grid_y, args.grid_z};
   launch.block = {args.block_x, args.block_y, args.block_z};
-  launch.shared_bytes = args.shared_bytes;
-  launch.stream = args.stream;
-  launch.real = args.real;
   DecodeLaunch(launch, record);
 }
 
 void DecodeLaunchConfig(const LaunchConfigArgs& args, CallRecord* record) {
-  LaunchArgs launch;
-  launch.function = args.function;
-  launch.real = args.real;
+  LaunchArgs launch = LaunchArgs::Like(args);
   Attributes attributes;
   if (args.config != nullptr && args.driver) {
     ReadConfiguration<DriverConfiguration>(args.config, &launch, &attributes);

@@ -1,9 +1,13 @@
 // Handles and tensors are opaque: their structures are in libxsmm_main.h, which is part of the library's own sources. They are read as
 // release 1.17 has them, and only if what is read agrees with itself; else the call stays a timed one.
+#include <stdio.h>
+
 #include "preload/decode/decoders.h"
 #include "preload/decode/gemm.h"
 #include "preload/link/library_api.h"
-#include "preload/track/libxsmm_kernels.h"
+#include "preload/runtime/jit_names.h"
+#include "preload/runtime/registry.h"
+#include "preload/runtime/thread_state.h"
 
 namespace dlhook::inline decode {
 namespace {
@@ -32,7 +36,7 @@ GemmShape* StoreProduct(const GemmArgs& gemm, CallRecord* record) {
                 gemm.m,      gemm.n,      gemm.k,      gemm.lda, gemm.ldb,     gemm.ldc,     gemm.batch};
 }
 
-// libxsmm_mmkernel_info
+// libxsmm_mmkernel_info, libxsmm_kernel_info
 struct KernelInfo {
   int32_t input, output;
   int32_t prefetch;
@@ -40,10 +44,16 @@ struct KernelInfo {
   int32_t m, n, k;
   int32_t flags;
 };
+struct CodeInfo {
+  int32_t kind;
+  uint32_t operations;
+  uint64_t bytes;
+};
 
 struct KernelApi : FunctionTable {
   using FunctionTable::FunctionTable;
   int (*info)(uint64_t kernel, KernelInfo* info) = Find("libxsmm_get_mmkernel_info");
+  int (*code)(uint64_t kernel, CodeInfo* info) = Find("libxsmm_get_kernel_info");
 };
 
 constexpr int32_t kFlagTransA = 1, kFlagTransB = 2;  // libxsmm_gemm_flags
@@ -51,8 +61,7 @@ constexpr int32_t kFlagTransA = 1, kFlagTransB = 2;  // libxsmm_gemm_flags
 // The shape behind a kernel made from a descriptor. False: the library does not tell it.
 bool AskShape(const void* real, uint64_t kernel, GemmArgs* gemm) {
   KernelInfo info = {};
-  const KernelApi* api = ApiOf<KernelApi>(real);
-  if (kernel == 0 || api == nullptr || api->info == nullptr || api->info(kernel, &info) != 0) return false;
+  if (kernel == 0 || !Succeeds(ApiOf<KernelApi>(real).info, kernel, &info)) return false;
   gemm->a_type = gemm->b_type = TypeOf(info.input);
   gemm->c_type = TypeOf(info.output);
   gemm->trans_a = (info.flags & kFlagTransA) != 0 ? 'T' : 'N';
@@ -62,6 +71,48 @@ bool AskShape(const void* real, uint64_t kernel, GemmArgs* gemm) {
   gemm->k = info.k;
   SetLeading(&info.lda, &info.ldb, &info.ldc, gemm);
   return true;
+}
+
+// Kernels that LIBXSMM handed out, which are never freed.
+struct KnownKernel {
+  std::atomic<uint64_t> address;  // 0: free
+  std::atomic<uint64_t> ticks;    // when it was handed out first
+};
+// Of kernels beyond its capacity all count as known.
+constexpr uint32_t kKernels = 16384;
+KnownKernel g_kernels[kKernels];
+
+// The kernel's place, or a free one, or null: there is no room.
+KnownKernel* PlaceOf(uint64_t address) {
+  uint64_t start = (address * 0x9e3779b97f4a7c15u) >> 50;
+  for (uint64_t i = 0; i < 64; ++i) {
+    KnownKernel& place = g_kernels[(start + i) % kKernels];
+    uint64_t found = place.address.load(std::memory_order_acquire);
+    if (found == address || found == 0) return &place;
+  }
+  return nullptr;
+}
+
+// Whether it was handed out before this time.
+bool IsKnown(uint64_t kernel, uint64_t ticks) {
+  if (kernel == 0) return false;
+  const KnownKernel* place = PlaceOf(kernel);
+  if (place == nullptr) return true;
+  // Functions for a type call the one for all types, which was first.
+  return place->address.load(std::memory_order_acquire) != 0 && place->ticks.load(std::memory_order_relaxed) < ticks;
+}
+
+// "libxsmm_kernel_f32_16x12x10", for samples: LIBXSMM's own perf map is not in Debian's build.
+void NameCode(uint64_t kernel, const void* real) {
+  constexpr uint64_t kMostBytes = 1 << 20;
+  const KernelApi& api = ApiOf<KernelApi>(real);
+  CodeInfo code = {};
+  KernelInfo info = {};
+  char name[96] = "libxsmm_kernel";
+  if (!Succeeds(api.code, kernel, &code) || code.bytes == 0 || code.bytes > kMostBytes) return;
+  if (Succeeds(api.info, kernel, &info) && TypeOf(info.input) != DataType::kUnknown)
+    snprintf(name, sizeof name, "libxsmm_kernel_%s_%dx%dx%d", EnumName(TypeOf(info.input)), info.m, info.n, info.k);
+  AddJitName(kernel, code.bytes, name);
 }
 
 // Where the description is in a handle, and what of it can be checked. Indices are of its numbers, -1: it has none.
@@ -145,11 +196,11 @@ struct TensorApi : FunctionTable {
 };
 
 void ReadCopy(const LibxsmmCopyArgs& args, LibxsmmShape* shape) {
-  const TensorApi* api = ApiOf<TensorApi>(args.real);
+  const TensorApi& api = ApiOf<TensorApi>(args.real);
   auto tensor = static_cast<const XsmmTensor*>(args.tensor);
   uint32_t status = 0;
-  if (tensor == nullptr || api == nullptr || api->data == nullptr) return;
-  if (api->data(tensor, &status) != tensor->data || status != 0 || tensor->layout == nullptr) return;
+  if (tensor == nullptr || api.data == nullptr) return;
+  if (api.data(tensor, &status) != tensor->data || status != 0 || tensor->layout == nullptr) return;
   const TensorLayout& layout = *tensor->layout;
   constexpr uint32_t kBefore = 3, kMaxDims = (LibxsmmShape::kNumbers - kBefore) / 2;
   if (layout.dims == 0 || layout.dims > kMaxDims || TypeOf(layout.type) == DataType::kUnknown) return;
@@ -167,7 +218,7 @@ void ReadCopy(const LibxsmmCopyArgs& args, LibxsmmShape* shape) {
 }  // namespace
 
 void DecodeLibxsmmGemm(const LibxsmmGemmArgs& args, CallRecord* record) {
-  GemmArgs gemm;
+  GemmArgs gemm = GemmArgs::Like(args);
   gemm.a_type = gemm.b_type = args.input_precision < 0 ? args.input : TypeOf(args.input_precision);
   gemm.c_type = args.output_precision < 0 ? args.output : TypeOf(args.output_precision);
   gemm.trans_a = TransOf(args.trans_a);
@@ -175,22 +226,16 @@ void DecodeLibxsmmGemm(const LibxsmmGemmArgs& args, CallRecord* record) {
   gemm.m = Or(args.m, 0);
   gemm.k = Or(args.k, gemm.m);
   gemm.n = Or(args.n, gemm.k);
-  gemm.a = args.a;
-  gemm.b = args.b;
-  gemm.c = args.c;
   SetLeading(args.lda, args.ldb, args.ldc, &gemm);
   DecodeGemm(gemm, record);
 }
 
 void DecodeLibxsmmBatch(const LibxsmmBatchArgs& args, CallRecord* record) {
-  GemmArgs gemm;
+  GemmArgs gemm = GemmArgs::Like(args);
   gemm.a_type = gemm.b_type = TypeOf(args.input_precision);
   gemm.c_type = TypeOf(args.output_precision);
   gemm.trans_a = TransOf(args.trans_a);
   gemm.trans_b = TransOf(args.trans_b);
-  gemm.m = args.m;
-  gemm.n = args.n;
-  gemm.k = args.k;
   SetLeading(args.lda, args.ldb, args.ldc, &gemm);
   // As libxsmm_mmbatch_kernel divides them.
   int64_t size = args.batch < 0 ? -args.batch : args.batch;
@@ -202,19 +247,33 @@ void DecodeLibxsmmBatch(const LibxsmmBatchArgs& args, CallRecord* record) {
 }
 
 void DecodeLibxsmmKernel(const LibxsmmKernelArgs& args, CallRecord* record) {
-  GemmArgs gemm;
+  GemmArgs gemm = GemmArgs::Like(args);
   gemm.kind = GemmKind::kDispatch;
   gemm.a_type = gemm.b_type = args.input;
   gemm.c_type = args.output;
   int64_t flags = Or(args.flags, 0);
   gemm.trans_a = (flags & kFlagTransA) != 0 ? 'T' : 'N';
   gemm.trans_b = (flags & kFlagTransB) != 0 ? 'T' : 'N';
-  gemm.m = args.m;
-  gemm.n = args.n;
-  gemm.k = args.k;
   SetLeading(args.lda, args.ldb, args.ldc, &gemm);
   if (args.input == DataType::kUnknown) AskShape(args.real, args.result, &gemm);
-  StoreProduct(gemm, record)->cache_hit = IsKnownLibxsmmKernel(args.result, record->start_ticks);
+  StoreProduct(gemm, record)->cache_hit = IsKnown(args.result, record->start_ticks);
+}
+
+void TrackLibxsmmKernel(const LibxsmmKernelArgs& args) {
+  const ThreadState* thread = dlhook_thread;
+  if (args.result == 0 || thread == nullptr) return;
+  KnownKernel* place = PlaceOf(args.result);
+  if (place != nullptr && place->address.load(std::memory_order_relaxed) == 0) {
+    // Two threads that want one place: the other's kernel counts as new once more.
+    place->ticks.store(ReadTicks(thread->clock), std::memory_order_relaxed);
+    place->address.store(args.result, std::memory_order_release);
+    if (thread->session->sample_interval_ns != 0) NameCode(args.result, args.real);
+  }
+  // Inside another call it is LIBXSMM that calls the kernel, for what that call computes.
+  static std::atomic<bool> is_said{false};
+  if (thread->depth != 0 || is_said.load(std::memory_order_relaxed) || is_said.exchange(true)) return;
+  ReportCapability("libxsmm-kernels", "", CapabilityState::kAbsent,
+                   "the program calls kernels through pointers, which no hook sees");
 }
 
 void DecodeLibxsmmLayer(const LibxsmmLayerArgs& args, CallRecord* record) {

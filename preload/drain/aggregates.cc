@@ -2,7 +2,6 @@
 #include "preload/drain/aggregates.h"
 
 #include "preload/drain/drain.h"
-#include "preload/format/call_totals.h"
 
 namespace dlhook::inline drain {
 
@@ -76,7 +75,7 @@ void Drain::Take(uint32_t, const CallTotalsRecord* record) {
   if (first->type != RecordType::kTapLine || room < sizeof *line || line->text_bytes > room - sizeof *line) return;
   if (line->source >= kMaxTapSources) return;
   TapLine parsed = ParseTapLine(reinterpret_cast<const char*>(line + 1), line->text_bytes, nullptr);
-  if (parsed.is_call) AddTotals(TapOpAt(totals->end_ticks, line, parsed), *totals);
+  if (parsed.is_call) AddTotals(TapOpAt(totals->end_ticks, *line, parsed), *totals);
 }
 
 void Drain::AddTotals(uint32_t op, const CallTotalsRecord& record) {

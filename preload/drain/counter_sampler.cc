@@ -58,8 +58,6 @@ void CounterSampler::AddCounter(const char* name, size_t bytes) {
   }
 }
 
-uint64_t CounterSampler::NowTicks() const { return ReadTicks(static_cast<ClockKind>(session_->clock_kind)); }
-
 void CounterSampler::Open(SessionHeader* session, bool is_own_process, Drain* drain, BlockedObserver observer) {
   const bool has_counters = session->counters_interval_ms != 0;
   if (is_own_process ? !has_counters : session->pid_namespace != PidNamespace()) return;
@@ -86,8 +84,8 @@ void CounterSampler::Open(SessionHeader* session, bool is_own_process, Drain* dr
   }
   threads_ = static_cast<Thread*>(memory);
   interval_ticks_ = TicksOf(has_counters ? session->counters_interval_ms : kStatesMs);
-  rarely_from_ticks_ = has_counters ? UINT64_MAX : NowTicks() + TicksOf(kStatesOftenForMs);
-  next_hand_over_ticks_ = NowTicks() + TicksOf(kHandOverMs);
+  rarely_from_ticks_ = has_counters ? UINT64_MAX : NowTicks(*session_) + TicksOf(kStatesOftenForMs);
+  next_hand_over_ticks_ = NowTicks(*session_) + TicksOf(kHandOverMs);
   BeginThread(0, drain);
 }
 
@@ -106,18 +104,18 @@ void CounterSampler::Close() {
 
 uint64_t CounterSampler::NanosecondsToNext() const {
   if (session_ == nullptr) return UINT64_MAX;
-  uint64_t now = NowTicks();
+  uint64_t now = NowTicks(*session_);
   if (now >= next_ticks_) return 0;
   return static_cast<uint64_t>(static_cast<double>(next_ticks_ - now) * 1e9 /
                                static_cast<double>(TicksPerSecond(*session_)));
 }
 
 void CounterSampler::Step(Drain* drain) {
-  if (session_ == nullptr || NowTicks() < next_ticks_) return;
+  if (session_ == nullptr || NowTicks(*session_) < next_ticks_) return;
   // Wait until the first thread has a number.
   bool has_begun = session_->next_thread_id.load(std::memory_order_relaxed) != 0;
   if (!has_begun || IsStopped(*session_)) {
-    next_ticks_ = NowTicks() + interval_ticks_;
+    next_ticks_ = NowTicks(*session_) + interval_ticks_;
     return;
   }
   uint64_t began_ns = ClockNanoseconds(CLOCK_THREAD_CPUTIME_ID);
@@ -125,7 +123,7 @@ void CounterSampler::Step(Drain* drain) {
   uint64_t cost_ns = ClockNanoseconds(CLOCK_THREAD_CPUTIME_ID) - began_ns;
   uint64_t second = TicksPerSecond(*session_);
   uint64_t least = cost_ns * kPartOfProcessor * (second / 1000000u) / 1000u;
-  if (NowTicks() >= rarely_from_ticks_) {
+  if (NowTicks(*session_) >= rarely_from_ticks_) {
     interval_ticks_ = TicksOf(kStatesRarelyMs);
     rarely_from_ticks_ = UINT64_MAX;
     is_rarely_ = true;
@@ -134,7 +132,7 @@ void CounterSampler::Step(Drain* drain) {
   const bool may_grow =
       drain->IsFull() || (drain->IsBeyondLimit() && interval_ticks_ < kLongestIntervalSeconds * second);
   if (may_grow) interval_ticks_ *= 2;
-  next_ticks_ = NowTicks() + (least > interval_ticks_ ? least : interval_ticks_);
+  next_ticks_ = NowTicks(*session_) + (least > interval_ticks_ ? least : interval_ticks_);
 }
 
 void CounterSampler::Finish(Drain* drain) {
@@ -148,10 +146,10 @@ void CounterSampler::Sample(Drain* drain, bool all) {
   if (all || samples_ % kSamplesPerListing == 0) ListThreads(drain);
   bool is_seldom = seldom_.count != 0 && (all || samples_ % kSamplesPerSeldom == 0);
   ++samples_;
-  LookAtProcess(drain, NowTicks(), all);
+  LookAtProcess(drain, NowTicks(*session_), all);
   for (uint32_t i = 1; i < thread_count_;) {
     Thread* thread = &threads_[i];
-    uint64_t ticks = NowTicks();
+    uint64_t ticks = NowTicks(*session_);
     if (thread->is_alive && (all || ticks >= thread->next_look_ticks)) Look(drain, thread, ticks);
     if (is_seldom && thread->ran_since_seldom) ReadSeldom(drain, thread, ticks);
     if (thread->is_alive) {
@@ -160,7 +158,7 @@ void CounterSampler::Sample(Drain* drain, bool all) {
       EndThread(drain, thread);
     }
   }
-  uint64_t now = NowTicks();
+  uint64_t now = NowTicks(*session_);
   if (now < next_hand_over_ticks_) return;
   next_hand_over_ticks_ = now + TicksOf(is_rarely_ ? kHandOverRarelyMs : kHandOverMs);
   HandOverAll(drain);
@@ -294,7 +292,7 @@ uint64_t CounterSampler::TicksOfStart(uint64_t start_jiffies) const {
   uint64_t age_ns = now_ns > start_ns ? now_ns - start_ns : 0;
   auto age_ticks =
       static_cast<uint64_t>(static_cast<double>(age_ns) * static_cast<double>(TicksPerSecond(*session_)) / 1e9);
-  uint64_t now = NowTicks();
+  uint64_t now = NowTicks(*session_);
   return now > age_ticks ? now - age_ticks : 0;
 }
 

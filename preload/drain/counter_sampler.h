@@ -72,11 +72,9 @@ class CounterSampler {
   };
 
   void AddCounter(const char* name, size_t bytes);
-  uint64_t NowTicks() const;
   void Sample(Drain* drain, bool all);
   bool OpenDirectory();
   void ListThreads(Drain* drain);
-  void EndUnlisted();
   void NameThreads(Drain* drain);
   Thread* FindThread(uint32_t tid);
   void BeginThread(uint32_t tid, Drain* drain);

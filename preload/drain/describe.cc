@@ -15,7 +15,7 @@ void WriteClock(const SessionHeader& session, PacketWriter* writer) {
 }
 
 void WriteFamilies(uint32_t mask, PacketWriter* writer) {
-  char text[256];
+  char text[1024];
   size_t size = 0;
   for (int i = 0; i < kFamilyCount; ++i) {
     size_t length = strlen(kFamilyNames[i]);
@@ -25,6 +25,19 @@ void WriteFamilies(uint32_t mask, PacketWriter* writer) {
     size += length;
   }
   writer->Text(fields::Header::kCaptureFamilies, text, size);
+}
+
+// Takes the text up to the next NUL, or all that is left, from the front of `rest`.
+TextSpan NextText(TextSpan* rest) {
+  const TextSpan text(rest->data, strnlen(rest->data, rest->size));
+  const size_t taken = text.size < rest->size ? text.size + 1 : text.size;
+  *rest = {rest->data + taken, rest->size - taken};
+  return text;
+}
+
+template <typename Record>
+TextSpan TextOf(const Record& record) {
+  return {reinterpret_cast<const char*>(&record + 1), record.text_bytes};
 }
 
 // OneDnnField is in the order of the fields.
@@ -66,35 +79,25 @@ void WriteProfilePacket(const ProfileRecord& record, Buffer* out) {
 }
 
 void WriteMappingPacket(const MappingRecord& record, Buffer* out) {
-  namespace f = fields::Mapping;
-  PacketScope scope(out, fields::Packet::kMapping);
-  const char* path = reinterpret_cast<const char*>(&record + 1);
-  size_t path_bytes = strnlen(path, record.text_bytes);
-  scope.writer.UInt(f::kStart, record.start);
-  scope.writer.UInt(f::kEnd, record.end);
-  scope.writer.Text(f::kPath, path, path_bytes);
-  uint32_t build_id_bytes = record.build_id_bytes <= sizeof record.build_id ? record.build_id_bytes : 0;
-  scope.writer.Bytes(f::kBuildId, record.build_id, build_id_bytes);
-  scope.writer.UInt(f::kRole, record.role);
-  if (path_bytes + 1 < record.text_bytes) {
-    scope.writer.Text(f::kDetail, path + path_bytes + 1,
-                      strnlen(path + path_bytes + 1, record.text_bytes - path_bytes - 1));
-  }
+  TextSpan texts = TextOf(record);
+  const TextSpan path = NextText(&texts);
+  const uint32_t build_id_bytes = record.build_id_bytes <= sizeof record.build_id ? record.build_id_bytes : 0;
+  fields::Mapping::WritePacket({.start = record.start,
+                                .end = record.end,
+                                .path = path,
+                                .build_id = {reinterpret_cast<const char*>(record.build_id), build_id_bytes},
+                                .role = static_cast<fields::Mapping::Role>(record.role),
+                                .detail = NextText(&texts)},
+                               out);
 }
 
 void WriteCapabilityPacket(const CapabilityRecord& record, Buffer* out) {
-  const char* text = reinterpret_cast<const char*>(&record + 1);
-  TextSpan parts[3] = {};  // name, object, reason
-  size_t at = 0;
-  for (TextSpan& part : parts) {
-    if (at >= record.text_bytes) break;
-    part = {text + at, strnlen(text + at, record.text_bytes - at)};
-    at += part.size + 1;
-  }
-  fields::Capability::WritePacket({.name = parts[0],
+  TextSpan texts = TextOf(record);
+  const TextSpan name = NextText(&texts), object = NextText(&texts);
+  fields::Capability::WritePacket({.name = name,
                                    .state = static_cast<fields::Capability::State>(record.value),
-                                   .object = parts[1],
-                                   .reason = parts[2],
+                                   .object = object,
+                                   .reason = NextText(&texts),
                                    .ticks = record.ticks},
                                   out);
 }
@@ -104,14 +107,12 @@ void WritePythonModulePacket(const PythonModuleRecord& record, Buffer* out) {
   namespace f = fields::PythonModule;
   PacketScope scope(out, fields::Packet::kPythonModule);
   scope.writer.UInt(f::kObject, record.object);
-  auto text = reinterpret_cast<const char*>(&record + 1);
-  const char* end = text + record.text_bytes;
-  size_t length = strnlen(text, record.text_bytes);
-  scope.writer.Text(f::kType, text, length);
+  TextSpan texts = TextOf(record);
+  scope.writer.Text(f::kType, NextText(&texts));
   scope.writer.UInt(f::kRoot, record.root);
-  for (text += length + 1; text < end; text += length + 1) {
-    length = strnlen(text, static_cast<size_t>(end - text));
-    scope.writer.RepeatedText(f::kName, text, length);
+  while (texts.size > 0) {
+    const TextSpan name = NextText(&texts);
+    scope.writer.RepeatedText(f::kName, name.data, name.size);
   }
   scope.writer.UInt(f::kParent, record.parent);
 }
@@ -120,20 +121,14 @@ void WritePythonModulePacket(const PythonModuleRecord& record, Buffer* out) {
 void WriteCompiledCodePacket(const CompiledCodeRecord& record, Buffer* out) {
   namespace f = fields::CompiledCode;
   PacketScope scope(out, fields::Packet::kCompiledCode);
-  auto text = reinterpret_cast<const char*>(&record + 1);
-  const char* end = text + record.text_bytes;
-  for (uint32_t field = f::kKind; field <= f::kByOrder && text < end; ++field) {
-    size_t length = strnlen(text, static_cast<size_t>(end - text));
+  TextSpan texts = TextOf(record);
+  for (uint32_t field = f::kKind; field <= f::kByOrder && texts.size > 0; ++field) {
+    const TextSpan text = NextText(&texts);
     uint64_t number = 0;
-    if ((f::kForm.texts >> field & 1) != 0) {
-      scope.writer.Text(field, text, length);
-    } else {
-      for (size_t i = 0; i < length && text[i] >= '0' && text[i] <= '9'; ++i) {
-        number = number * 10 + static_cast<uint64_t>(text[i] - '0');
-      }
-      scope.writer.UInt(field, number);
+    for (size_t i = 0; i < text.size && text.data[i] >= '0' && text.data[i] <= '9'; ++i) {
+      number = number * 10 + static_cast<uint64_t>(text.data[i] - '0');
     }
-    text += length + 1;
+    (f::kForm.texts >> field & 1) != 0 ? scope.writer.Text(field, text) : scope.writer.UInt(field, number);
   }
 }
 

@@ -34,9 +34,10 @@ bool AreVarints(Bytes bytes) {
 
 bool IsUtf8(Bytes bytes) {
   while (bytes.at < bytes.end) {
-    size_t length = Utf8Length(reinterpret_cast<const char*>(bytes.at), static_cast<size_t>(bytes.end - bytes.at));
-    if (length == 0) return false;
-    bytes.at += length;
+    const Character character =
+        FirstCharacter(reinterpret_cast<const char*>(bytes.at), static_cast<size_t>(bytes.end - bytes.at));
+    if (!character.is_utf8) return false;
+    bytes.at += character.bytes;
   }
   return true;
 }

@@ -29,22 +29,30 @@ constexpr uint64_t kSweepsPerSecond = 10, kSweepsBetweenWindows = 1;
   DO(kProfile, ProfileRecord) DO(kSample, SampleRecord) DO(kMemory, MemoryRecord)
 // clang-format on
 
+// function(record) for the record of this header, by its type; false: a pad, or an unknown type.
+template <typename Function>
+bool VisitRecord(const RecordHeader& header, Function function) {
+  if (IsCall(header.type)) return function(reinterpret_cast<const CallRecord&>(header)), true;
+  switch (header.type) {
+#define DLHOOK_VISIT(type, Record) \
+  case RecordType::type:           \
+    return function(reinterpret_cast<const Record&>(header)), true;
+    DLHOOK_RECORDS(DLHOOK_VISIT)
+    default:
+      return false;
+  }
+}
+
 // Of what is counted in the headers of calls and readings.
 size_t WordsBytes(const RecordHeader& header) { return 8u * header.shape_words + 8u * header.address_count; }
 
 // Minimum size of a record by its type, in bytes; 0: unknown type.
 size_t MinimumBytes(const RecordHeader& header) {
-  if (IsCall(header.type)) return sizeof(CallRecord) + WordsBytes(header);
   if (header.type == RecordType::kPad) return sizeof header;
   if (header.type == RecordType::kMemory && header.hook == 0) return offsetof(MemoryRecord, allocated);
-  switch (header.type) {
-#define DLHOOK_SIZE(type, Record) \
-  case RecordType::type:          \
-    return sizeof(Record) + WordsBytes(header);
-    DLHOOK_RECORDS(DLHOOK_SIZE)
-    default:
-      return 0;
-  }
+  size_t bytes = 0;
+  VisitRecord(header, [&](const auto& record) { bytes = sizeof record + WordsBytes(header); });
+  return bytes;
 }
 
 // The value after the operand addresses, if the record is long enough.
@@ -61,13 +69,6 @@ bool TextFits(const Record& record) {
   if constexpr (requires { record.text_bytes; }) bytes = record.text_bytes;
   if constexpr (requires { record.name_bytes; }) bytes = record.name_bytes;
   return sizeof record + bytes <= uint64_t{record.header.words} * 8 || bytes == 0;
-}
-
-template <typename Record>
-uint64_t EndOfRecord(const Record& record) {
-  if constexpr (requires { record.end_ticks; }) return record.end_ticks;
-  if constexpr (requires { record.ticks; }) return record.ticks;
-  return 0;
 }
 
 }  // namespace
@@ -94,7 +95,7 @@ bool Drain::Open(SessionHeader* session, uint64_t mapping_bytes, ByteSink* sink)
     error_ = "the trace file is shorter than what its rings say was written";
     return false;
   }
-  last_sweep_ticks_ = last_sample_ticks_ = NowTicks();
+  last_sweep_ticks_ = last_sample_ticks_ = NowTicks(*session_);
   PlanLimits(last_sweep_ticks_);
   aggregate_window_ticks_ = sample_ticks_ = TicksPerSecond(*session);
   if (state_.file_bytes > 0) {
@@ -104,8 +105,6 @@ bool Drain::Open(SessionHeader* session, uint64_t mapping_bytes, ByteSink* sink)
   }
   return true;
 }
-
-uint64_t Drain::NowTicks() const { return ReadTicks(static_cast<ClockKind>(session_->clock_kind)); }
 
 // Starts a trace from its first byte: header and the clock samples that the process took itself.
 void Drain::StartOver(ResetReason reset_reason) {
@@ -155,7 +154,7 @@ uint64_t Drain::RoomOf(const Slot& slot) const {
 }
 
 uint32_t Drain::Step(bool everything, bool take_clock_sample) {
-  uint64_t now = NowTicks();
+  uint64_t now = NowTicks(*session_);
   uint64_t second = TicksPerSecond(*session_);
   const uint64_t sweeps = state_.detail.end_ticks == 0 ? kSweepsPerSecond : kSweepsBetweenWindows;
   const bool was_settled = is_settled_;
@@ -264,15 +263,15 @@ const RecordHeader* Drain::NextRecord(uint32_t index, uint64_t head, Segment* se
 
 // When a record's subject ended; 0: it has no time.
 uint64_t Drain::EndOf(const RecordHeader& header) {
-  if (IsCall(header.type)) return reinterpret_cast<const CallRecord&>(header).end_ticks;
-  switch (header.type) {
-#define DLHOOK_END(type, Record) \
-  case RecordType::type:         \
-    return EndOfRecord(reinterpret_cast<const Record&>(header));
-    DLHOOK_RECORDS(DLHOOK_END)
-    default:
-      return 0;
-  }
+  uint64_t end_ticks = 0;
+  VisitRecord(header, [&](const auto& record) {
+    if constexpr (requires { record.end_ticks; }) {
+      end_ticks = record.end_ticks;
+    } else if constexpr (requires { record.ticks; }) {
+      end_ticks = record.ticks;
+    }
+  });
+  return end_ticks;
 }
 
 void Drain::TakeRecord(uint32_t slot, const RecordHeader* header, size_t bytes) {
@@ -327,18 +326,9 @@ void Drain::TakeWaiting(uint64_t end_ticks) {
 }
 
 void Drain::TakeNow(uint32_t slot, const RecordHeader* header) {
-  if (IsCall(header->type)) return TakeCall(slot, reinterpret_cast<const CallRecord*>(header));
-  switch (header->type) {
-#define DLHOOK_TAKE(type, Record)                          \
-  case RecordType::type: {                                 \
-    auto record = reinterpret_cast<const Record*>(header); \
-    if (TextFits(*record)) Take(slot, record);             \
-    return;                                                \
-  }
-    DLHOOK_RECORDS(DLHOOK_TAKE)
-    default:
-      return;
-  }
+  VisitRecord(*header, [&](const auto& record) {
+    if (TextFits(record)) Take(slot, &record);
+  });
 }
 
 void Drain::Take(uint32_t, const ProfileRecord* record) {
@@ -356,8 +346,7 @@ uint32_t Drain::OpOf(const CallRecord* record) {
   scratch_.Append(&record->header.hook, 2);
   scratch_.Append(&record->header.shape_words, 2);  // and address_count
   scratch_.Append(record + 1, key_bytes);
-  bool is_new = false;
-  uint32_t op = interner_.Op(scratch_.data(), static_cast<uint32_t>(scratch_.size()), &is_new);
+  const auto [op, is_new] = interner_.ops.Find(scratch_.data(), static_cast<uint32_t>(scratch_.size()));
   if (!is_new) return op;
   const size_t before = pending_.size();
   WriteCallDefinition(op, *record, {session_, mapping_bytes_}, &pending_);
@@ -388,7 +377,7 @@ uint32_t Drain::HintedOpOf(const CallRecord* record) {
   return hint->iid;
 }
 
-void Drain::TakeCall(uint32_t slot, const CallRecord* record) {
+void Drain::Take(uint32_t slot, const CallRecord* record) {
   BatchedCall call = {.op_iid = OpAt(record->end_ticks, *record),
                       .sequence = record->sequence,
                       .end_ticks = record->end_ticks,
@@ -399,27 +388,22 @@ void Drain::TakeCall(uint32_t slot, const CallRecord* record) {
   AddCall(slot, &call, record->header.address_count, NativeStackIn(*record));
 }
 
-uint32_t Drain::TapOpAt(uint64_t end_ticks, const TapLineRecord* record, const TapLine& line) {
+// Splitting a line is the most expensive step: only new ops need it.
+uint32_t Drain::TapOpAt(uint64_t end_ticks, const TapLineRecord& record, const TapLine& line) {
   const bool has_shape = KeepsShape(end_ticks);
   TextSpan identity = line.identity;
   for (size_t i = 0, commas = 0; i < identity.size && !has_shape; ++i) {  // operation, engine, primitive
     if (identity.data[i] == ',' && ++commas == 3) identity.size = i;
   }
-  return TapOpOf(record, identity, has_shape);
-}
-
-uint32_t Drain::TapOpOf(const TapLineRecord* record, TextSpan identity, bool has_shape) {
   scratch_.Clear();
-  scratch_.Append(&record->header.type, 1);
-  scratch_.Append(&record->source, 4);
+  scratch_.Append(&record.header.type, 1);
+  scratch_.Append(&record.source, 4);
   scratch_.Append(identity.data, identity.size);
-  bool is_new = false;
-  uint32_t op = interner_.Op(scratch_.data(), static_cast<uint32_t>(scratch_.size()), &is_new);
-  if (is_new) DefineTapOp(op, *record, has_shape);
+  const auto [op, is_new] = interner_.ops.Find(scratch_.data(), static_cast<uint32_t>(scratch_.size()));
+  if (is_new) DefineTapOp(op, record, has_shape);
   return op;
 }
 
-// Splitting a line is the most expensive step: only new ops need it.
 void Drain::Take(uint32_t slot, const TapLineRecord* record) {
   if (record->source >= kMaxTapSources) return;
   auto text = reinterpret_cast<const char*>(record + 1);
@@ -427,7 +411,7 @@ void Drain::Take(uint32_t slot, const TapLineRecord* record) {
   if (record->cut != 0)
     fields::Loss::WritePacket({LossReason::kRecordTooLong, state_.thread_ids[slot], 1, 0, "onednn"}, &out_);
   if (!line.is_call) return;
-  BatchedCall call = {TapOpAt(record->end_ticks, record, line), record->sequence, record->end_ticks, line.duration_ns,
+  BatchedCall call = {TapOpAt(record->end_ticks, *record, line), record->sequence, record->end_ticks, line.duration_ns,
                       record->parent_distance};
   AddCall(slot, &call, 0, record->native_stack);
 }
@@ -465,11 +449,7 @@ void Drain::AddCall(uint32_t slot, BatchedCall* call, uint32_t address_count, ui
     return LoseForMemory();
   }
   ++unwritten_calls_;
-  for (uint32_t i = 0; i < address_count; ++i) {
-    uint64_t address;
-    memcpy(&address, call->addresses + i, sizeof address);
-    batch_.AddAddress(interner_.Address(address));
-  }
+  for (uint32_t i = 0; i < address_count; ++i) batch_.AddAddress(interner_.Address(call->addresses[i]));
 }
 
 void Drain::Take(uint32_t slot, const ThreadRecord* record) {

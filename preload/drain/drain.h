@@ -66,8 +66,8 @@ class Drain {
   // Where a thread that has records was blocked. Beyond kMostWaits, or the trace's limit, they are left out.
   static constexpr uint32_t kMostWaits = 64;
   void AddWaits(uint32_t thread_id, const Wait* waits, uint32_t count, const OutsideStacks& stacks);
-  // What the sampler can't count, and why. `state`: trace::Capability::State
-  void AddCapability(const char* name, uint32_t state, const char* reason);
+  // What the sampler can't count, and why.
+  void AddCapability(const char* name, fields::Capability::State state, const char* reason);
   // Whether the trace contains this thread, and no later one in its slot.
   bool HasThread(uint32_t thread_id) const {
     for (uint32_t known : state_.thread_ids) {
@@ -107,6 +107,7 @@ class Drain {
   const RecordHeader* NextRecord(uint32_t index, uint64_t head, Segment* segment);
   void TakeRecord(uint32_t slot, const RecordHeader* header, size_t bytes);
   void TakeNow(uint32_t slot, const RecordHeader* header);
+  void Take(uint32_t slot, const CallRecord* record);
   void Take(uint32_t slot, const TapLineRecord* record);
   void Take(uint32_t slot, const ThreadRecord* record);
   void Take(uint32_t slot, const ScopeRecord* record);
@@ -129,12 +130,10 @@ class Drain {
   uint32_t HintedOpOf(const CallRecord* record);
   // Of a call that ended then: without its shape if these take too much.
   uint32_t OpAt(uint64_t end_ticks, const CallRecord& record);
-  uint32_t TapOpAt(uint64_t end_ticks, const TapLineRecord* record, const TapLine& line);
+  uint32_t TapOpAt(uint64_t end_ticks, const TapLineRecord& record, const TapLine& line);
   bool KeepsShape(uint64_t end_ticks);
   void CountDefinition(size_t bytes) { state_.detail.totals_bytes += state_.detail.end_ticks != 0 ? bytes : 0; }
   void DefineTapOp(uint32_t op, const TapLineRecord& record, bool has_shape);
-  void TakeCall(uint32_t slot, const CallRecord* record);
-  uint32_t TapOpOf(const TapLineRecord* record, TextSpan identity, bool has_shape);
   void TakeTotalsTable(const TotalsTable* table, uint64_t table_bytes, uint64_t head);
   void AddTotals(uint32_t op, const CallTotalsRecord& record);
   void AddScope(uint32_t thread_id, const void* name, uint32_t name_bytes, const ScopeRecord& scope);
@@ -144,6 +143,8 @@ class Drain {
   void TakeOpenScope(uint32_t index, const OpenScopeEntry& scope, const char* name, uint64_t now);
   uint32_t NameOf(const void* text, uint32_t bytes);
   uint32_t DefinedNameOf(uint32_t number);
+  template <typename Frame>
+  void DefinePythonStack(uint32_t iid, bool is_cut, uint32_t count, Frame frame);
   uint32_t PythonStackOf(uint32_t number);
   uint32_t NativeStackOf(uint32_t number);
   // Defines the nodes from this one outwards. `find(number, &node)`: false if there is no such node.
@@ -184,7 +185,6 @@ class Drain {
   void MarkWindow(const char (&name)[kBytes], uint32_t thread_id, uint64_t start_ticks, uint64_t end_ticks);
   static uint64_t EndOf(const RecordHeader& header);
   static bool EndsStep(const ScopeRecord& scope);
-  bool HasDefinitions() const;
   void FlushBatch();
   void FlushAggregates(uint64_t now_ticks, bool force);
   void WriteCaptureState();
@@ -193,7 +193,6 @@ class Drain {
   void WriteAllLeftOut();
   void Publish(bool last);
   void SaveCheckpoint();
-  uint64_t NowTicks() const;
 
   SessionHeader* session_ = nullptr;
   uint64_t mapping_bytes_ = 0;

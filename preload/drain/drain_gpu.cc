@@ -1,7 +1,5 @@
 // GPU activities and their links in the drain.
 // Thread: the drain's. Trusts nothing in the mapping: a record is copied before it is read.
-#include <stdio.h>
-
 #include "preload/drain/describe.h"
 #include "preload/drain/drain.h"
 #include "preload/format/definitions.h"
@@ -20,20 +18,6 @@ struct KernelKey {
   uint32_t dynamic_shared_bytes;
 };
 static_assert(sizeof(KernelKey) == 40);
-
-void WriteKernelDefinition(uint32_t iid, const KernelKey& kernel, uint32_t name_iid, Buffer* out) {
-  PacketWriter writer(out);
-  MessageScope message(&writer, fields::Interned::kGpuKernel);
-  writer.UInt(fields::InternedGpuKernel::kIid, iid);
-  writer.UInt(fields::InternedGpuKernel::kNameIid, name_iid);
-  fields::InternedGpuKernel::Write(kernel, &writer);
-}
-
-void WriteDevice(const GpuDeviceRecord& device, const char* name, Buffer* out) {
-  PacketScope scope(out, fields::Packet::kGpuDevice);
-  fields::GpuDevice::Write(device, &scope.writer);
-  scope.writer.Text(fields::GpuDevice::kName, name, device.name_bytes);
-}
 
 constexpr char kAtLimit[] = "the trace has reached its limit";
 
@@ -56,11 +40,14 @@ uint32_t Drain::GpuKernelOf(const GpuActivityRecord& activity) {
                    activity.dynamic_shared_bytes};
   memcpy(key.grid, activity.grid, sizeof key.grid);
   memcpy(key.block, activity.block, sizeof key.block);
-  bool is_new = false;
-  uint32_t iid = interner_.GpuKernel(&key, sizeof key, &is_new);
+  const auto [iid, is_new] = interner_.gpu_kernels.Find(&key, sizeof key);
   if (!is_new) return iid;
   DefinedBytes name = FindDefinition(session_, mapping_bytes_, key.name, DefinitionKind::kKernel);
-  WriteKernelDefinition(iid, key, name.data == nullptr ? 0 : NameOf(name.data, name.bytes), &pending_);
+  PacketWriter writer(&pending_);
+  MessageScope message(&writer, fields::Interned::kGpuKernel);
+  writer.UInt(fields::InternedGpuKernel::kIid, iid);
+  writer.UInt(fields::InternedGpuKernel::kNameIid, name.data == nullptr ? 0 : NameOf(name.data, name.bytes));
+  fields::InternedGpuKernel::Write(key, &writer);
   return iid;
 }
 
@@ -122,18 +109,21 @@ void Drain::Take(uint32_t, const GpuDeviceRecord* record) {
   GpuDeviceRecord device;
   memcpy(&device, record, sizeof device);
   if (sizeof device + uint64_t{device.name_bytes} > uint64_t{device.header.words} * 8) return;
-  WriteDevice(device, reinterpret_cast<const char*>(record + 1), &out_);
+  PacketScope packet(&out_, fields::Packet::kGpuDevice);
+  fields::GpuDevice::Write(device, &packet.writer);
+  packet.writer.Text(fields::GpuDevice::kName, reinterpret_cast<const char*>(record + 1), device.name_bytes);
 }
 
 void Drain::Take(uint32_t, const GpuWindowRecord* record) {
   GpuWindowRecord window;
   memcpy(&window, record, sizeof window);
   if (sizeof window + uint64_t{window.text_bytes} > uint64_t{window.header.words} * 8) return;
-  if (!KeepsDetail(window.ticks))
-    return fields::GpuWindow::WritePacket({window.ticks, GpuTimeSource::kNone, kAtLimit}, &out_);
-  GpuTimeSource source = AtMost(window.source, GpuTimeSource::kEvents);
-  fields::GpuWindow::WritePacket({window.ticks, source, {reinterpret_cast<const char*>(record + 1), window.text_bytes}},
-                                 &out_);
+  const bool is_kept = KeepsDetail(window.ticks);
+  const TextSpan text(reinterpret_cast<const char*>(record + 1), window.text_bytes);
+  fields::GpuWindow::WritePacket(
+      {window.ticks, is_kept ? AtMost(window.source, GpuTimeSource::kEvents) : GpuTimeSource::kNone,
+       is_kept ? text : TextSpan(kAtLimit)},
+      &out_);
 }
 
 // True if GPU activities are counted but dropped, because no details are kept. Records since when, so that this time is
@@ -162,28 +152,14 @@ void Drain::LoseForMemory() {
 // Counter readings in the drain.
 // Thread: the drain's. Trusts nothing in the mapping.
 
-namespace {
-
-// `names`, separated by commas, one after another; false at their end.
-bool NextName(const char** names, const char* end, const char** name, uint32_t* bytes) {
-  if (*names >= end) return false;
-  auto comma = static_cast<const char*>(memchr(*names, ',', static_cast<size_t>(end - *names)));
-  const char* stop = comma == nullptr ? end : comma;
-  *name = *names;
-  *bytes = static_cast<uint32_t>(stop - *names);
-  *names = comma == nullptr ? end : comma + 1;
-  return true;
-}
-
-}  // namespace
-
+// `names`: separated by commas.
 void Drain::NameCounters(const char* names, size_t size, CounterBatchKey* key) {
-  const char* at = names;
-  const char* name;
-  uint32_t bytes;
-  key->count = 0;
-  while (key->count < kMaxCountersOfSet && NextName(&at, names + size, &name, &bytes)) {
-    key->name_iids[key->count++] = NameOf(name, bytes);
+  const char* const end = names + size;
+  for (key->count = 0; key->count < kMaxCountersOfSet && names < end;) {
+    auto stop = static_cast<const char*>(memchr(names, ',', static_cast<size_t>(end - names)));
+    if (stop == nullptr) stop = end;
+    key->name_iids[key->count++] = NameOf(names, static_cast<uint32_t>(stop - names));
+    names = stop + 1;
   }
 }
 
@@ -230,16 +206,9 @@ void Drain::AddThread(uint32_t thread_id, uint32_t tid, const char (&name)[16]) 
       {.thread_id = thread_id, .tid = tid, .name = {name, strnlen(name, sizeof name)}, .handle = 0}, &out_);
 }
 
-void Drain::AddCapability(const char* name, uint32_t state, const char* reason) {
-  struct {
-    CapabilityRecord record;
-    char text[kMaxRecordBytes / 8];
-  } capability = {};
-  int size = snprintf(capability.text, sizeof capability.text, "%s%c%c%s", name, '\0', '\0', reason);
-  capability.record.ticks = NowTicks();
-  capability.record.value = state;
-  capability.record.text_bytes = static_cast<uint32_t>(size);
-  WriteCapabilityPacket(capability.record, &out_);
+void Drain::AddCapability(const char* name, fields::Capability::State state, const char* reason) {
+  fields::Capability::WritePacket(
+      {.name = name, .state = state, .object = {}, .reason = reason, .ticks = NowTicks(*session_)}, &out_);
 }
 
 }  // namespace dlhook::inline drain

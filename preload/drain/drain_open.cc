@@ -16,7 +16,7 @@ constexpr uint32_t kMostCallsInside = uint32_t{1} << 31;
 void Drain::TakeOpen() {
   Step(true, true);
   TakeWaiting(UINT64_MAX);
-  uint64_t now = NowTicks();
+  uint64_t now = NowTicks(*session_);
   uint32_t slots = session_->slots_in_use.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < slots && i < kMaxSlots; ++i) {
     const Slot& slot = session_->slots[i];
@@ -45,7 +45,7 @@ void Drain::TakeOpenCall(uint32_t index, uint64_t first_sequence, uint64_t now) 
   record.start_ticks = StartOfOpenCall(word, now);
   record.end_ticks = now;
   record.sequence = first_sequence + kMostCallsInside / 2;
-  TakeCall(index, &record);
+  Take(index, &record);
 }
 
 uint64_t Drain::TakeOpenScopes(uint32_t index, uint64_t now) {

@@ -26,25 +26,17 @@ void WriteLeftOut(LossReason reason, const char* detail, uint64_t* count, Buffer
 
 }  // namespace
 
-bool Drain::HasDefinitions() const {
-  return pending_strings_.size() + pending_.size() + interner_.new_addresses().size() > 0;
-}
-
 // Definitions first, then the calls that use them.
 void Drain::FlushBatch() {
   const Buffer& addresses = interner_.new_addresses();
-  if (HasDefinitions()) {
-    PacketWriter writer(&out_);
-    size_t packet = writer.Begin(fields::Trace::kPacket);
-    size_t interned = writer.Begin(fields::Packet::kInterned);
-    out_.Append(pending_strings_.data(), pending_strings_.size());
-    out_.Append(pending_.data(), pending_.size());
+  if (pending_strings_.size() + pending_.size() + addresses.size() > 0) {
+    PacketScope packet(&out_, fields::Packet::kInterned);
+    out_.Append(pending_strings_);
+    out_.Append(pending_);
     if (addresses.size() > 0) {
-      writer.UInt(fields::Interned::kFirstAddressIid, interner_.first_new_address_iid());
-      writer.Packed(fields::Interned::kAddress, addresses);
+      packet.writer.UInt(fields::Interned::kFirstAddressIid, interner_.first_new_address_iid());
+      packet.writer.Packed(fields::Interned::kAddress, addresses);
     }
-    writer.End(interned);
-    writer.End(packet);
     pending_strings_.Clear();
     pending_.Clear();
     interner_.ClearNewAddresses();
@@ -70,7 +62,7 @@ void Drain::FlushAggregates(uint64_t now_ticks, bool force) {
   // Windows grow, so that a run of days stays within its limit.
   const uint64_t most = state_.left_out_shapes != 0 ? kMaxWindowOfFewSeconds : kMaxAggregateWindowSeconds;
   if (aggregate_window_ticks_ < most * TicksPerSecond(*session_)) aggregate_window_ticks_ *= 2;
-  next_aggregate_flush_ticks_ = NowTicks() + aggregate_window_ticks_;
+  next_aggregate_flush_ticks_ = NowTicks(*session_) + aggregate_window_ticks_;
 }
 
 void Drain::WriteCaptureState() {
@@ -142,7 +134,8 @@ void Drain::Publish(bool last) {
     return;
   }
   const Checkpoint& durable = session_->checkpoints[session_->current_checkpoint.load(std::memory_order_relaxed) & 1];
-  WriteResult result = sink_->Write(out_.data(), out_.size(), last);
+  const bool lacks_memory = out_.has_failed();  // for a part of it
+  WriteResult result = lacks_memory ? WriteResult::kFailed : sink_->Write(out_.data(), out_.size(), last);
   if (result == WriteResult::kOk) {
     state_.file_bytes += out_.size();
     out_.Clear();
@@ -158,7 +151,7 @@ void Drain::Publish(bool last) {
   state_.lost_calls = is_gone ? state_.calls : durable.lost_calls + unwritten_calls_ + aggregates_.calls();
   aggregates_.Drop();
   state_.lost_bytes = durable.lost_bytes + out_.size() + (is_gone ? durable.file_bytes : 0);
-  state_.lost_errno = is_gone ? ENOENT : static_cast<uint32_t>(sink_->error());
+  state_.lost_errno = is_gone ? ENOENT : lacks_memory ? ENOMEM : static_cast<uint32_t>(sink_->error());
   state_.reported = held.reported;
   unwritten_calls_ = 0;
   if (is_gone) state_.file_bytes = 0, state_.detail = {};

@@ -1,6 +1,4 @@
 // Scopes, Python stacks and modules in the drain.
-#include <stdio.h>
-
 #include "preload/drain/describe.h"
 #include "preload/drain/drain.h"
 #include "preload/format/definitions.h"
@@ -30,8 +28,7 @@ bool Drain::EndsStep(const ScopeRecord& scope) {
 
 // Id of a string; defines it if it is new.
 uint32_t Drain::NameOf(const void* text, uint32_t bytes) {
-  bool is_new = false;
-  uint32_t iid = interner_.Name(text, bytes, &is_new);
+  const auto [iid, is_new] = interner_.names.Find(text, bytes);
   if (is_new) WriteStringDefinition(iid, static_cast<const char*>(text), bytes, &pending_strings_);
   return iid;
 }
@@ -42,13 +39,25 @@ uint32_t Drain::DefinedNameOf(uint32_t number) {
   return text.data == nullptr ? 0 : NameOf(text.data, text.bytes);
 }
 
+// `frame(i)`: from the innermost.
+template <typename Frame>
+void Drain::DefinePythonStack(uint32_t iid, bool is_cut, uint32_t count, Frame frame) {
+  PacketWriter writer(&pending_);
+  MessageScope message(&writer, fields::Interned::kPythonStack);
+  fields::InternedPythonStack::Write({.iid = iid, .is_cut = is_cut}, &writer);
+  for (uint32_t i = 0; i < count; ++i) {
+    const fields::PythonFrame::Values values = frame(i);
+    MessageScope mark(&writer, fields::InternedPythonStack::kFrame);
+    fields::PythonFrame::Write(values, &writer);
+  }
+}
+
 // Id of the stack in a definition, 0 if none.
 uint32_t Drain::PythonStackOf(uint32_t number) {
   if (number == 0) return 0;
   DefinedBytes found = FindDefinition(session_, mapping_bytes_, number, DefinitionKind::kPythonStack);
   if (found.data == nullptr || found.bytes < sizeof(PythonStackDefinition)) return 0;
-  bool is_new = false;
-  uint32_t iid = interner_.PythonStack(number, &is_new);
+  const auto [iid, is_new] = interner_.python_stacks.Find(&number, sizeof number);
   if (!is_new) return iid;
   auto stack = reinterpret_cast<const PythonStackDefinition*>(found.data);
   auto frames = reinterpret_cast<const PythonFrameDefinition*>(stack + 1);
@@ -56,18 +65,14 @@ uint32_t Drain::PythonStackOf(uint32_t number) {
   uint32_t count = stack->frame_count;
   if (count > room) count = static_cast<uint32_t>(room);
   if (count > kMaxFrames) count = kMaxFrames;
-  PacketWriter writer(&pending_);
-  MessageScope message(&writer, fields::Interned::kPythonStack);
-  fields::InternedPythonStack::Write({.iid = iid, .is_cut = stack->is_cut != 0}, &writer);
-  for (uint32_t i = 0; i < count; ++i) {
-    MessageScope frame(&writer, fields::InternedPythonStack::kFrame);
-    fields::PythonFrame::Write({.file_iid = DefinedNameOf(frames[i].file),
-                                .function_iid = DefinedNameOf(frames[i].function),
-                                .line = frames[i].line,
-                                .object = frames[i].object,
-                                .is_entry = frames[i].is_entry != 0},
-                               &writer);
-  }
+  DefinePythonStack(iid, stack->is_cut != 0, count, [&](uint32_t i) {
+    const PythonFrameDefinition& frame = frames[i];
+    return fields::PythonFrame::Values{.file_iid = DefinedNameOf(frame.file),
+                                       .function_iid = DefinedNameOf(frame.function),
+                                       .line = frame.line,
+                                       .object = frame.object,
+                                       .is_entry = frame.is_entry != 0};
+  });
   return iid;
 }
 
@@ -193,41 +198,30 @@ constexpr uint32_t kOutsidePython = 0x80000000;  // a definition's number is les
 
 uint32_t Drain::OutsidePythonStackOf(const OutsideStacks& stacks, uint32_t number) {
   if (number == 0 || number > stacks.python_count) return 0;
-  bool is_new = false;
-  const uint32_t iid = interner_.PythonStack(kOutsidePython + number, &is_new);
+  const uint32_t key = kOutsidePython + number;
+  const auto [iid, is_new] = interner_.python_stacks.Find(&key, sizeof key);
   if (!is_new) return iid;
   const OutsidePythonStack& stack = stacks.python[number - 1];
-  PacketWriter writer(&pending_);
-  MessageScope message(&writer, fields::Interned::kPythonStack);
-  fields::InternedPythonStack::Write({.iid = iid, .is_cut = stack.is_cut}, &writer);
-  for (uint32_t i = 0; i < stack.count; ++i) {
+  DefinePythonStack(iid, stack.is_cut, stack.count, [&](uint32_t i) {
     const OutsidePythonFrame& frame = stack.frames[i];
-    MessageScope mark(&writer, fields::InternedPythonStack::kFrame);
-    fields::PythonFrame::Write({.file_iid = NameOf(frame.file, static_cast<uint32_t>(strlen(frame.file))),
-                                .function_iid = NameOf(frame.function, static_cast<uint32_t>(strlen(frame.function))),
-                                .line = frame.line,
-                                .object = 0,
-                                .is_entry = frame.is_entry},
-                               &writer);
-  }
+    return fields::PythonFrame::Values{
+        .file_iid = NameOf(frame.file, static_cast<uint32_t>(strlen(frame.file))),
+        .function_iid = NameOf(frame.function, static_cast<uint32_t>(strlen(frame.function))),
+        .line = frame.line,
+        .object = 0,
+        .is_entry = frame.is_entry};
+  });
   return iid;
 }
 
 void Drain::AddCode(uint64_t start, uint64_t end, const char* path, const void* build_id, uint32_t build_id_bytes) {
-  struct {
-    MappingRecord record;
-    char text[4096];
-  } mapping = {};
-  MappingRecord& record = mapping.record;
-  if (build_id_bytes > sizeof record.build_id) return;
-  const int size = snprintf(mapping.text, sizeof mapping.text, "%s", path);
-  record.start = start;
-  record.end = end;
-  record.role = static_cast<uint32_t>(fields::Mapping::Role::kCode);
-  record.text_bytes = static_cast<uint32_t>(size < int{sizeof mapping.text} ? size : int{sizeof mapping.text} - 1);
-  memcpy(record.build_id, build_id, build_id_bytes);
-  record.build_id_bytes = build_id_bytes;
-  WriteMappingPacket(record, &out_);
+  fields::Mapping::WritePacket({.start = start,
+                                .end = end,
+                                .path = path,
+                                .build_id = {static_cast<const char*>(build_id), build_id_bytes},
+                                .role = fields::Mapping::Role::kCode,
+                                .detail = {}},
+                               &out_);
 }
 
 void Drain::AddWaits(uint32_t thread_id, const Wait* waits, uint32_t count, const OutsideStacks& stacks) {

@@ -35,21 +35,20 @@ void KeyTable::Clear() {
   count_ = 0;
 }
 
-uint32_t KeyTable::Find(const void* key, uint32_t key_bytes, bool* is_new) {
+KeyTable::Found KeyTable::Find(const void* key, uint32_t key_bytes) {
   uint64_t hash = HashBytes(key, key_bytes);
   auto entries = reinterpret_cast<Entry*>(memory_.data());
   for (uint32_t i = static_cast<uint32_t>(hash >> 40);; ++i) {
     Entry& entry = entries[i & (capacity_ - 1)];
     if (entry.iid == 0) {
-      *is_new = true;
-      entry = {hash, static_cast<uint32_t>(keys_.size()), key_bytes, ++count_};
-      keys_.Append(key, key_bytes);
-      return entry.iid;
+      const auto offset = static_cast<uint32_t>(keys_.size());
+      if (!keys_.Append(key, key_bytes)) return {0, false};
+      entry = {hash, offset, key_bytes, ++count_};
+      return {entry.iid, true};
     }
     if (entry.hash == hash && entry.key_bytes == key_bytes &&
         memcmp(keys_.data() + entry.key_offset, key, key_bytes) == 0) {
-      *is_new = false;
-      return entry.iid;
+      return {entry.iid, false};
     }
   }
 }
@@ -58,15 +57,15 @@ bool Interner::Init() {
   address_memory_.Resize(sizeof(AddressEntry) * kAddressCapacity);
   addresses_ = reinterpret_cast<AddressEntry*>(address_memory_.data());
   stack_nodes_.Resize(kMaxNodes / 8);
-  return addresses_ != nullptr && stack_nodes_.data() != nullptr && ops_.Init() && names_.Init() &&
-         python_stacks_.Init() && gpu_kernels_.Init();
+  return addresses_ != nullptr && stack_nodes_.data() != nullptr && ops.Init() && names.Init() &&
+         python_stacks.Init() && gpu_kernels.Init();
 }
 
 void Interner::Clear() {
-  ops_.Clear();
-  names_.Clear();
-  python_stacks_.Clear();
-  gpu_kernels_.Clear();
+  ops.Clear();
+  names.Clear();
+  python_stacks.Clear();
+  gpu_kernels.Clear();
   if (address_count_ > 0) memset(address_memory_.data(), 0, address_memory_.size());
   if (has_stack_nodes_) memset(stack_nodes_.data(), 0, stack_nodes_.size());
   has_stack_nodes_ = false;

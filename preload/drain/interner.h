@@ -15,7 +15,11 @@ class KeyTable {
   explicit KeyTable(uint32_t capacity) : capacity_(capacity) {}  // a power of two
   bool Init();
   void Clear();
-  uint32_t Find(const void* key, uint32_t key_bytes, bool* is_new);
+  struct Found {
+    uint32_t iid;  // 0: out of memory
+    bool is_new;   // it was not known
+  };
+  Found Find(const void* key, uint32_t key_bytes);
   bool NearlyFull() const { return count_ > capacity_ * 3 / 4 || keys_.size() > (4u << 20); }
 
  private:
@@ -34,10 +38,6 @@ class KeyTable {
 
 class Interner {
  public:
-  static constexpr uint32_t kOpCapacity = 1 << 14;
-  static constexpr uint32_t kNameCapacity = 1 << 15;
-  static constexpr uint32_t kPythonStackCapacity = 1 << 14;
-  static constexpr uint32_t kGpuKernelCapacity = 1 << 14;
   static constexpr uint32_t kAddressCapacity = 1 << 16;
   static constexpr uint32_t kHintShapeWords = 8;  // of a matrix product
   static constexpr uint32_t kMaxNodes = kMaxStackNodes + kMaxOutsideNodes;
@@ -47,22 +47,15 @@ class Interner {
   // True if there may be no room for the definitions of one more record (a native stack: some 1 000 addresses, for
   // which the last quarter of their table is reserved).
   bool NearlyFull() const {
-    return ops_.NearlyFull() || names_.NearlyFull() || python_stacks_.NearlyFull() || gpu_kernels_.NearlyFull() ||
+    return ops.NearlyFull() || names.NearlyFull() || python_stacks.NearlyFull() || gpu_kernels.NearlyFull() ||
            address_count_ > kAddressCapacity * 3 / 4 - 8;
   }
 
-  // Id of the op with this key; *is_new if it was not known.
-  uint32_t Op(const void* key, uint32_t key_bytes, bool* is_new) { return ops_.Find(key, key_bytes, is_new); }
-  // … of a string (a scope's name, a file).
-  uint32_t Name(const void* text, uint32_t bytes, bool* is_new) { return names_.Find(text, bytes, is_new); }
-  // … of a stack, by its definition's number.
-  uint32_t PythonStack(uint32_t definition, bool* is_new) {
-    return python_stacks_.Find(&definition, sizeof definition, is_new);
-  }
-  // … of a kernel with its launch parameters.
-  uint32_t GpuKernel(const void* key, uint32_t key_bytes, bool* is_new) {
-    return gpu_kernels_.Find(key, key_bytes, is_new);
-  }
+  KeyTable ops{1 << 14};
+  KeyTable names{1 << 15};          // strings: scopes' names, files
+  KeyTable python_stacks{1 << 14};  // by their definitions' numbers
+  KeyTable gpu_kernels{1 << 14};    // with their launch parameters
+
   // Nodes of native stacks that were defined: numbers of the process's own, then of those that the launcher read.
   bool HasStackNode(uint32_t number) const {
     return number < kMaxNodes && (stack_nodes_.data()[number / 8] >> (number % 8) & 1) != 0;
@@ -118,10 +111,6 @@ class Interner {
 
   static constexpr uint32_t kHints = 512;
   OpHint hints_[kHints] = {};
-  KeyTable ops_{kOpCapacity};
-  KeyTable names_{kNameCapacity};
-  KeyTable python_stacks_{kPythonStackCapacity};
-  KeyTable gpu_kernels_{kGpuKernelCapacity};
   Buffer address_memory_;
   Buffer new_addresses_;
   Buffer stack_nodes_;  // one bit each

@@ -5,7 +5,6 @@
 
 #include "preload/base/own_pages.h"
 #include "preload/drain/proc_counters.h"
-#include "preload/runtime/registry.h"
 
 namespace dlhook::inline drain {
 namespace {
@@ -25,7 +24,7 @@ bool OpenGroup(const PerfEvent* events, uint32_t count, uint32_t tid, PerfGroup*
 void TellRefusal(void* drain, const CounterSpec& spec, const char* reason) {
   char name[sizeof spec.name + 16];
   snprintf(name, sizeof name, "counter:%s", spec.name);
-  static_cast<Drain*>(drain)->AddCapability(name, static_cast<uint32_t>(CapabilityState::kRefused), reason);
+  static_cast<Drain*>(drain)->AddCapability(name, fields::Capability::State::kRefused, reason);
 }
 
 }  // namespace

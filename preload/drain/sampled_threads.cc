@@ -1,11 +1,11 @@
 // Which threads the sampler of counters reads: the kernel's list of them, their numbers and names.
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "preload/drain/counter_sampler.h"
+#include "preload/format/folders.h"
 
 namespace dlhook::inline drain {
 
@@ -21,30 +21,21 @@ void CounterSampler::ListThreads(Drain* drain) {
   if (!OpenDirectory()) return;
   for (uint32_t i = 1; i < thread_count_; ++i) ++threads_[i].listings_without;
   cursor_ = 1;
-  alignas(8) char buffer[8192];
-  for (;;) {
-    long bytes = syscall(SYS_getdents64, directory_, buffer, sizeof buffer);
-    if (bytes <= 0) break;
-    for (long at = 0; at < bytes;) {
-      auto entry = reinterpret_cast<const dirent64*>(buffer + at);
-      at += entry->d_reclen;
-      auto tid = static_cast<uint32_t>(strtoul(entry->d_name, nullptr, 10));
-      if (tid == 0) continue;  // "." and ".."
-      Thread* known = FindThread(tid);
-      if (known != nullptr) known->listings_without = 0;
-      if (known == nullptr) BeginThread(tid, drain);
+  VisitEntries(directory_, [&](const char* name) {
+    auto tid = static_cast<uint32_t>(strtoul(name, nullptr, 10));
+    Thread* known = tid == 0 ? nullptr : FindThread(tid);
+    if (known != nullptr) {
+      known->listings_without = 0;
+    } else if (tid != 0) {  // "." and ".."
+      BeginThread(tid, drain);
     }
-  }
-  EndUnlisted();
-  NameThreads(drain);
-  NameOwnThread(drain);
-}
-
-// The kernel ends a listing early if the thread it has reached dies: a single listing proves nothing.
-void CounterSampler::EndUnlisted() {
+  });
+  // The kernel ends a listing early if the thread it has reached dies: a single listing proves nothing.
   for (uint32_t i = 1; i < thread_count_; ++i) {
     if (threads_[i].listings_without > 1) threads_[i].is_alive = false;
   }
+  NameThreads(drain);
+  NameOwnThread(drain);
 }
 
 // Assigns the numbers of recording threads.

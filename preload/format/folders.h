@@ -3,8 +3,10 @@
 // Thread: any; system calls.
 #pragma once
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -24,6 +26,19 @@ int OpenPrivateFolder(const char* path);
 inline const char* BaseName(const char* path) {
   const char* slash = strrchr(path, '/');
   return slash == nullptr ? path : slash + 1;
+}
+
+// visit(name) for each entry of an open folder, without the memory that readdir takes from the host.
+template <typename Visit>
+void VisitEntries(int folder, Visit visit) {
+  alignas(8) char buffer[8192];
+  for (long bytes; (bytes = syscall(SYS_getdents64, folder, buffer, sizeof buffer)) > 0;) {
+    for (long at = 0; at < bytes;) {
+      auto entry = reinterpret_cast<const dirent64*>(buffer + at);
+      at += entry->d_reclen;
+      visit(static_cast<const char*>(entry->d_name));
+    }
+  }
 }
 
 // "/tmp/dlhook-UID/HASH" for an absolute path: the folder for a run whose own folder is not writable. The analyzer looks

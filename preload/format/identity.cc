@@ -90,8 +90,10 @@ bool LauncherKey(const char* name, const char* first, const char* second, char* 
   return true;
 }
 
-void AddSetting(const char* name, const char* value, SessionHeader* session) {
-  Setting& setting = session->settings[session->setting_count++];
+template <size_t kMost>
+void AddSetting(const char* name, const char* value, Setting (&settings)[kMost], uint32_t* count) {
+  if (value == nullptr) return;
+  Setting& setting = settings[(*count)++];
   snprintf(setting.name, sizeof setting.name, "%s", name);
   snprintf(setting.value, sizeof setting.value, "%.63s", value);
 }
@@ -238,14 +240,12 @@ void FindPreloaded(const char* list, char (*names)[64]) {
 }
 
 void DescribeSettings(SessionHeader* session) {
-  for (const char* name : kSettings) {
-    const char* value = EnvironmentVariable(name);
-    if (value != nullptr) AddSetting(name, value, session);
-  }
+  for (const char* name : kSettings)
+    AddSetting(name, EnvironmentVariable(name), session->settings, &session->setting_count);
   const char* preloaded = EnvironmentVariable(kPreloaded);
   char names[64] = "";
   if (preloaded != nullptr) FindPreloaded(preloaded, &names);
-  if (names[0] != '\0') AddSetting(kPreloaded, names, session);
+  AddSetting(kPreloaded, names[0] != '\0' ? names : nullptr, session->settings, &session->setting_count);
   uint64_t processors[128] = {};
   long bytes = syscall(SYS_sched_getaffinity, 0, sizeof processors, processors);
   for (long i = 0; i < bytes / 8; ++i)
@@ -263,13 +263,8 @@ void DescribeProcess(const char* script, SessionHeader* session) {
   gethostname(session->host, sizeof session->host - 1);
   FindProgram(StartedAs(), &session->program);
   if (IsInterpreter(session->program)) snprintf(session->script, sizeof session->script, "%s", script);
-  for (const char* name : kRankVariables) {
-    const char* value = EnvironmentVariable(name);
-    if (value == nullptr) continue;
-    RankVariable& variable = session->rank_variables[session->rank_variable_count++];
-    snprintf(variable.name, sizeof variable.name, "%s", name);
-    snprintf(variable.value, sizeof variable.value, "%s", value);
-  }
+  for (const char* name : kRankVariables)
+    AddSetting(name, EnvironmentVariable(name), session->rank_variables, &session->rank_variable_count);
   DescribeSettings(session);
 }
 

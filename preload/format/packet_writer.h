@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "preload/base/buffer.h"
+#include "preload/format/character.h"
 
 namespace dlhook::inline format {
 
@@ -30,24 +31,6 @@ struct MessageForm {
 // Header.schema_major and schema_minor of the traces that this version writes. They are the newest that it knows, too.
 constexpr uint32_t kSchemaMajor = 1;
 constexpr uint32_t kSchemaMinor = 1;
-
-// Bytes of the character at the start of `text`, 0 if invalid (including overlong forms and surrogates).
-inline size_t Utf8Length(const char* text, size_t size) {
-  auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
-  unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  size_t length = first >= 0xc2 && first < 0xe0   ? 2
-                  : first >= 0xe0 && first < 0xf0 ? 3
-                  : first >= 0xf0 && first < 0xf5 ? 4
-                                                  : 0;
-  if (length == 0 || length > size) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  bool overlong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
-  bool beyond = (first == 0xed && byte(1) >= 0xa0) || (first == 0xf4 && byte(1) >= 0x90);
-  return overlong || beyond ? 0 : length;
-}
 
 class PacketWriter {
  public:
@@ -84,12 +67,12 @@ class PacketWriter {
   }
   // An element of a repeated string field.
   void RepeatedText(uint32_t field, const char* text, size_t size) {
-    AlwaysBytes(field, text, size);
+    if (!AlwaysBytes(field, text, size)) return;
     char* copy = out_->data() + out_->size() - size;
     for (size_t i = 0; i < size;) {
-      size_t length = Utf8Length(copy + i, size - i);
-      if (length == 0) copy[i] = '?';
-      i += length == 0 ? 1 : length;
+      const Character character = FirstCharacter(copy + i, size - i);
+      if (!character.is_utf8) copy[i] = '?';
+      i += character.bytes;
     }
   }
   void Text(uint32_t field, TextSpan text) { Text(field, text.data, text.size); }
@@ -105,7 +88,12 @@ class PacketWriter {
   requires std::is_enum_v<Enum>
   void Text(uint32_t field, Enum value) { Text(field, TextSpan(EnumName(value))); }
   // A packed repeated field whose encoded elements are in `column`.
-  void Packed(uint32_t field, const Buffer& column) { Bytes(field, column.data(), column.size()); }
+  void Packed(uint32_t field, const Buffer& column) {
+    if (column.size() == 0) return;
+    Tag(field, 2);
+    out_->AppendVarint(column.size());
+    out_->Append(column);
+  }
 
   template <typename T>
   void PackedInts(uint32_t field, const T* values, uint32_t count) {
@@ -119,11 +107,11 @@ class PacketWriter {
   void Varint(uint64_t value) { out_->AppendVarint(value); }
   void Raw(const void* data, size_t size) { out_->Append(data, size); }
 
-  // An element of a repeated field is written even when it is empty.
-  void AlwaysBytes(uint32_t field, const void* data, size_t size) {
+  // An element of a repeated field is written even when it is empty. False if out of memory.
+  bool AlwaysBytes(uint32_t field, const void* data, size_t size) {
     Tag(field, 2);
     out_->AppendVarint(size);
-    out_->Append(data, size);
+    return out_->Append(data, size);
   }
 
   // A nested message: returns a mark for End. Messages must nest properly.
@@ -141,6 +129,7 @@ class PacketWriter {
       if ((rest >>= 7) == 0) break;
     }
     size_t extra = length_bytes - 1;
+    if (out_->has_failed() || !out_->Reserve(out_->size() + extra)) return;
     out_->Resize(out_->size() + extra);
     memmove(out_->data() + mark + extra, out_->data() + mark, size);
     memcpy(out_->data() + mark - 1, length, length_bytes);

@@ -148,11 +148,7 @@ struct PythonView {
   char layout[64];                  // a PythonLayout (python/python_layout.h)
 };
 
-struct RankVariable {
-  char name[32];
-  char value[64];
-};
-
+// A variable of the environment.
 struct Setting {
   char name[32];
   char value[64];
@@ -217,7 +213,7 @@ struct SessionHeader {
   uint32_t counters_at_interval_only;  // 1: threads make no readings themselves
   char counters[512];                  // DLHOOK_COUNTERS
   uint64_t sample_interval_ns;         // of each thread's CPU time; 0: no samples are taken
-  RankVariable rank_variables[kMaxRankVariables];
+  Setting rank_variables[kMaxRankVariables];
   uint32_t setting_count;
   uint32_t processors;  // available to the process; 0: not known
   ProcessorId processor;
@@ -287,6 +283,8 @@ inline uint64_t ChunkBytes(uint64_t growth) {
   return power;
 }
 
+inline uint64_t NowTicks(const SessionHeader& session) { return ReadTicks(static_cast<ClockKind>(session.clock_kind)); }
+
 inline bool IsStopped(const SessionHeader& session) {
   return session.switches.load(std::memory_order_relaxed) % 2 != 0;
 }
@@ -295,8 +293,7 @@ inline bool IsStopped(const SessionHeader& session) {
 inline void SetRecording(bool record, SessionHeader* session) {
   uint32_t seen = session->switches.load();
   if ((seen % 2 != 0) != record) return;
-  (record ? session->started_ticks : session->stopped_ticks)
-      .store(ReadTicks(static_cast<ClockKind>(session->clock_kind)));
+  (record ? session->started_ticks : session->stopped_ticks).store(NowTicks(*session));
   if (!session->switches.compare_exchange_strong(seen, seen + 1)) return;  // another one did the same
   session->enabled_families.store(record ? session->configured_families : 0);
 }

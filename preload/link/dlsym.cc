@@ -1,12 +1,13 @@
 // The results of dlsym and dlvsym for hooked names, and dlclose.
 #include "preload/link/dlsym.h"
 
+#include "preload/base/dynamic_tables.h"
 #include "preload/base/entry.h"
 #include "preload/base/libc_functions.h"
 #include "preload/base/loader_error.h"
 #include "preload/base/spin_lock.h"
+#include "preload/format/folders.h"
 #include "preload/link/driver_entry.h"
-#include "preload/link/dynamic_tables.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/registry.h"
 
@@ -48,9 +49,8 @@ const link_map* OwnMap() {
 }
 
 bool IsShim(const link_map* object) {
-  if (object == OwnMap()) return true;  // whatever its file is called
-  const char* slash = strrchr(object->l_name, '/');
-  return strcmp(slash == nullptr ? object->l_name : slash + 1, "libdlhook.so") == 0;
+  return object == OwnMap() ||
+         strcmp(BaseName(object->l_name), "libdlhook.so") == 0;  // the own file may be called anything
 }
 
 const link_map* FirstShim() {

@@ -33,10 +33,20 @@ bool IsOfTable(const DriverEntryArgs& args, int hook) {
 
 }  // namespace
 
+void* LibraryFunction(const void* real, const char* name) {
+  ErrnoKeeper keeper;
+  const link_map* object = ObjectOf(real);
+  if (object == nullptr || object->l_name[0] == '\0') return nullptr;
+  void* handle = dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == nullptr) return nullptr;
+  void* found = RealDlsym(handle, name);
+  RealDlclose(handle);
+  return found;
+}
+
 uint32_t CudaRuntimeVersion(const void* real) {
-  const RuntimeApi* api = ApiOf<RuntimeApi>(real);
   int version = 0;
-  bool known = api != nullptr && api->version != nullptr && api->version(&version) == 0 && version > 0;
+  bool known = Succeeds(ApiOf<RuntimeApi>(real).version, &version) && version > 0;
   return known ? static_cast<uint32_t>(version) : 0;
 }
 

@@ -12,9 +12,16 @@ namespace dlhook::inline link {
 // `name` in the scope of the library that contains the function `real`; null if none.
 void* LibraryFunction(const void* real, const char* name);
 
+// Whether the library has the function, and it succeeds.
+template <typename... Parameters, typename... Arguments>
+bool Succeeds(int (*function)(Parameters...), Arguments... arguments) {
+  return function != nullptr && function(arguments...) == 0;
+}
+
 // The functions that a decoder or tracker needs from one library, found through any of its functions: a FunctionTable.
+// It has none of them if there are too many libraries.
 template <typename Api>
-const Api* ApiOf(const void* real) {
+const Api& ApiOf(const void* real) {
   struct Entry {
     std::atomic<const void*> real{nullptr};  // null: free; published last
     uint32_t generation = 0;
@@ -27,23 +34,24 @@ const Api* ApiOf(const void* real) {
   uint32_t generation = CurrentBindingGeneration();
   for (uint32_t i = 0; i < 8; ++i) {
     const Entry& entry = entries[(start + i) % kEntries];
-    if (entry.real.load(std::memory_order_acquire) == real && entry.generation == generation) return &entry.api;
+    if (entry.real.load(std::memory_order_acquire) == real && entry.generation == generation) return entry.api;
   }
   SpinLockHolder holder(&lock);
   for (uint32_t i = 0; i < 8; ++i) {
     Entry& entry = entries[(start + i) % kEntries];
     const void* found = entry.real.load(std::memory_order_relaxed);
     bool stale = found != nullptr && entry.generation != generation;
-    if (found == real && !stale) return &entry.api;
+    if (found == real && !stale) return entry.api;
     if (found != nullptr && !stale) continue;
     entry.real.store(nullptr, std::memory_order_release);
     entry.api = Api(
         {[](void* function, const char* name) { return LibraryFunction(function, name); }, const_cast<void*>(real)});
     entry.generation = generation;
     entry.real.store(real, std::memory_order_release);
-    return &entry.api;
+    return entry.api;
   }
-  return nullptr;
+  static constinit Api none;
+  return none;
 }
 
 }  // namespace dlhook::inline link

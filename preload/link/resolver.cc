@@ -4,10 +4,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 
+#include "preload/base/dynamic_tables.h"
 #include "preload/base/libc_functions.h"
 #include "preload/base/spin_lock.h"
+#include "preload/format/folders.h"
 #include "preload/link/dlsym.h"
-#include "preload/link/dynamic_tables.h"
 #include "preload/runtime/registry.h"
 #include "preload/runtime/undisturbed.h"
 
@@ -114,31 +115,25 @@ uint64_t BindingKey(const link_map* object, HookId hook) {
   return (reinterpret_cast<uint64_t>(object) << 12 | hook) + 1;
 }
 
-Binding* FindBinding(uint64_t key) {
+// Its place, or a free one; null: its neighborhood is full, which only costs time: the binding is looked up again.
+Binding* PlaceOf(uint64_t key) {
   uint32_t start = static_cast<uint32_t>((key * 0x9e3779b97f4a7c15u) >> 40);
   for (uint32_t i = 0; i < 64; ++i) {
     Binding& binding = g_bindings[(start + i) & (kBindings - 1)];
     uint64_t found = binding.key.load(std::memory_order_acquire);
-    if (found == key) return &binding;
-    if (found == 0) return nullptr;
+    if (found == key || found == 0) return &binding;
   }
   return nullptr;
 }
 
-// A full neighborhood only costs time: the binding is looked up again.
 void StoreBinding(uint64_t key, void* real) {
   SpinLockHolder holder(&g_bindings_lock);
-  uint32_t start = static_cast<uint32_t>((key * 0x9e3779b97f4a7c15u) >> 40);
-  for (uint32_t i = 0; i < 64; ++i) {
-    Binding& binding = g_bindings[(start + i) & (kBindings - 1)];
-    uint64_t found = binding.key.load(std::memory_order_relaxed);
-    if (found != 0 && found != key) continue;
-    binding.key.store(0, std::memory_order_release);
-    binding.real = real;
-    binding.generation = CurrentBindingGeneration();
-    binding.key.store(key, std::memory_order_release);
-    return;
-  }
+  Binding* binding = PlaceOf(key);
+  if (binding == nullptr) return;
+  binding->key.store(0, std::memory_order_release);
+  binding->real = real;
+  binding->generation = CurrentBindingGeneration();
+  binding->key.store(key, std::memory_order_release);
 }
 
 bool IsLoadedBefore(const link_map* first, const link_map* second) {
@@ -201,8 +196,10 @@ void* ChooseBinding(void* global, void* own, const link_map* caller) {
 }
 
 const Binding* KnownBinding(uint64_t key) {
-  const Binding* known = FindBinding(key);
-  return known != nullptr && known->generation == CurrentBindingGeneration() ? known : nullptr;
+  const Binding* known = PlaceOf(key);
+  bool is_known = known != nullptr && known->key.load(std::memory_order_acquire) == key &&
+                  known->generation == CurrentBindingGeneration();
+  return is_known ? known : nullptr;
 }
 
 // Once per object, whatever it calls first.
@@ -270,9 +267,7 @@ link_map* ObjectOf(const void* address) {
 const char* ObjectName(const link_map* object) {
   if (object == nullptr) return "";
   const char* path = object->l_name;
-  if (path == nullptr || path[0] == '\0') return program_invocation_short_name;
-  const char* slash = strrchr(path, '/');
-  return slash == nullptr ? path : slash + 1;
+  return path == nullptr || path[0] == '\0' ? program_invocation_short_name : BaseName(path);
 }
 
 void* FindReal(const char* name, const char* const* sonames, void* own_symbol, void* caller) {

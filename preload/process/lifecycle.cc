@@ -7,14 +7,12 @@
 #include "preload/base/libc_functions.h"
 #include "preload/base/own_pages.h"
 #include "preload/base/process_id.h"
-#include "preload/base/race_checkers.h"
 #include "preload/counters/counters.h"
 #include "preload/format/character.h"
 #include "preload/format/hook_table.h"
 #include "preload/format/identity.h"
 #include "preload/gpu/gpu_time.h"
 #include "preload/link/dlsym.h"
-#include "preload/process/writer_thread.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/parts.h"
 #include "preload/runtime/process_state.h"
@@ -135,7 +133,7 @@ __attribute__((destructor)) void OnUnload() {
   CloseProcessCounters();
   if (thread != nullptr && thread->active != 0) CloseThreadSamples(thread);
   session->enabled_families.store(0);
-  session->exit_ticks = ReadTicks(static_cast<ClockKind>(session->clock_kind));
+  session->exit_ticks = NowTicks(*session);
   session->exited.store(1, std::memory_order_release);
   StopWriter(process);
 }
@@ -146,7 +144,7 @@ __attribute__((destructor)) void OnUnload() {
   ProcessState* process = FindProcess();  // a sandbox may forbid creating it
   if (process != nullptr && process->phase.load(std::memory_order_acquire) == kRecording &&
       process->session->pid == static_cast<uint32_t>(getpid())) {
-    process->session->left_ticks.store(ReadTicks(static_cast<ClockKind>(process->session->clock_kind)));
+    process->session->left_ticks.store(NowTicks(*process->session));
   }
   dlhook_libc__exit(status);
 }

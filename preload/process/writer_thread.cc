@@ -1,8 +1,6 @@
-// The writer thread. It has its own table of file descriptors: the host may close all of its descriptors, or reuse
-// their numbers, without affecting the writer's. All signals except the C library's own two are blocked in it.
-#include "preload/process/writer_thread.h"
-
-#include <dirent.h>
+// The writer thread, which drains a process's rings if no other process does. It has its own table of file descriptors:
+// the host may close all of its descriptors, or reuse their numbers, without affecting the writer's. All signals except
+// the C library's own two are blocked in it.
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +13,11 @@
 #include "preload/drain/drain.h"
 #include "preload/drain/nap.h"
 #include "preload/format/clock.h"
+#include "preload/format/folders.h"
 #include "preload/format/identity.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/config.h"
+#include "preload/runtime/process_state.h"
 #include "preload/runtime/session_files.h"
 #include "preload/runtime/undisturbed.h"
 
@@ -52,15 +52,11 @@ uint64_t ThreadsOfProcess(int proc, const char* pid) {
 uint64_t ThreadsOfUser() {
   uint64_t threads = 0;
   int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  alignas(8) char buffer[8192];
-  for (long bytes; proc >= 0 && (bytes = syscall(SYS_getdents64, proc, buffer, sizeof buffer)) > 0;) {
-    for (long at = 0; at < bytes;) {
-      auto entry = reinterpret_cast<const dirent64*>(buffer + at);
-      at += entry->d_reclen;
-      if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9') threads += ThreadsOfProcess(proc, entry->d_name);
-    }
-  }
-  if (proc >= 0) close(proc);
+  if (proc < 0) return 0;
+  VisitEntries(proc, [&](const char* name) {
+    if (name[0] >= '1' && name[0] <= '9') threads += ThreadsOfProcess(proc, name);
+  });
+  close(proc);
   return threads;
 }
 
@@ -141,7 +137,7 @@ void CloseWriter(Writer* writer) {
 
 void Announce(ProcessState* process, ReadyWord word) {
   process->writer_ready.store(word, std::memory_order_release);
-  syscall(SYS_futex, &process->writer_ready, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  FutexWake(&process->writer_ready, 1);
 }
 
 // The trace, or the whole run, may have been removed.
@@ -175,7 +171,7 @@ void CloseSession(ProcessState* process) {
   SessionHeader* session = process->session;
   process->phase.store(kFinished);
   session->enabled_families.store(0);
-  session->left_ticks.store(ReadTicks(static_cast<ClockKind>(session->clock_kind)));
+  session->left_ticks.store(NowTicks(*session));
 }
 
 // Returns the word that ended it.
@@ -190,7 +186,7 @@ StopWord DrainUntilStopped(ProcessState* process, Writer* writer) {
     writer->sampler.Step(&writer->drain);
     if (fullness == 0 && IsAlone(*writer)) return kAlone;
     timespec nap = {0, naps.Next(fullness, rings_grow, writer->sampler.NanosecondsToNext())};
-    syscall(SYS_futex, &process->writer_stop, FUTEX_WAIT_PRIVATE, 0, &nap, nullptr, 0);
+    FutexWait(&process->writer_stop, kGoOn, nap);
   }
 }
 
@@ -234,8 +230,7 @@ bool WaitUntilReady(ProcessState* process) {
   do {
     uint32_t ready = process->writer_ready.load(std::memory_order_acquire);
     if (ready != kNotYet) return ready == kReady;
-    timespec wait = {0, 100 * 1000 * 1000};
-    syscall(SYS_futex, &process->writer_ready, FUTEX_WAIT_PRIVATE, kNotYet, &wait, nullptr, 0);
+    FutexWait(&process->writer_ready, kNotYet, {0, 100 * 1000 * 1000});
     clock_gettime(CLOCK_MONOTONIC, &now);
   } while (now.tv_sec - start.tv_sec <= kLongestStartSeconds);
   return true;  // the machine is very busy
@@ -244,7 +239,7 @@ bool WaitUntilReady(ProcessState* process) {
 // False if it does not end in time.
 bool Stop(ProcessState* process, StopWord word) {
   process->writer_stop.store(word, std::memory_order_release);
-  syscall(SYS_futex, &process->writer_stop, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  FutexWake(&process->writer_stop, 1);
   return JoinWithin(process->writer, kLongestEndSeconds);
 }
 
@@ -271,21 +266,27 @@ void StopWriter(ProcessState* process) {
   if (process->writer_started.load() != 0) Stop(process, kFinish);
 }
 
-WithoutWriter::WithoutWriter(bool wanted) : process_(wanted ? GetProcess() : nullptr) {
-  if (process_ == nullptr || process_->writer_started.load() == 0) {
-    process_ = nullptr;
-    return;
+// While it exists the process has no writer thread.
+class WithoutWriter {
+ public:
+  explicit WithoutWriter(bool wanted) {
+    ProcessState* process = wanted ? GetProcess() : nullptr;
+    if (process == nullptr || process->writer_started.load() == 0) return;
+    Undisturbed undisturbed;
+    if (Stop(process, kPause)) process_ = process;
   }
-  Undisturbed undisturbed;
-  if (!Stop(process_, kPause)) process_ = nullptr;
-}
+  ~WithoutWriter() {
+    if (process_ == nullptr) return;
+    process_->writer_stop.store(kGoOn);
+    process_->writer_started.store(0);
+    StartWriter(process_);
+  }
+  WithoutWriter(const WithoutWriter&) = delete;
+  WithoutWriter& operator=(const WithoutWriter&) = delete;
 
-WithoutWriter::~WithoutWriter() {
-  if (process_ == nullptr) return;
-  process_->writer_stop.store(kGoOn);
-  process_->writer_started.store(0);
-  StartWriter(process_);
-}
+ private:
+  ProcessState* process_ = nullptr;  // whose writer is resumed afterwards
+};
 
 }  // namespace dlhook::inline process
 

@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 
+#include "preload/base/dynamic_tables.h"
 #include "preload/link/dlsym.h"
-#include "preload/link/dynamic_tables.h"
 #include "preload/link/resolver.h"
 #include "preload/python/python_api.h"
 #include "preload/python/python_layout.h"

@@ -55,6 +55,10 @@ bool StartSession(ProcessState* process);
 // turns out to be gone.
 void StartWriter(ProcessState* process);
 
+// Drains the rest, writes the footer, removes the mapping's file. Waits for it with a limit: a host that exits must
+// exit.
+void StopWriter(ProcessState* process);
+
 // The clocks as read by the constructor (which of the two tick sources will be used is not known yet).
 struct LoadTime {
   ClockSample sample;  // ticks: TSC

@@ -68,7 +68,7 @@ struct OpenCall {
 struct MemoryAnswer {
   uint64_t address;
   uint32_t generation;
-  uint32_t space;
+  HostMemory memory;
 };
 
 // A variant pack of cuDNN's graph API that this thread created (track/cudnn_graph.h). Direct-mapped: of two with the

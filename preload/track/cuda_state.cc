@@ -35,8 +35,7 @@ std::atomic<int32_t> g_open_captures{0};
 
 void TrackBeginCapture(const BeginCaptureArgs& args) {
   if (args.status != 0) return;
-  const CaptureApi* api = ApiOf<CaptureApi>(args.real);
-  if (api != nullptr) g_is_capturing.store(api->is_capturing, std::memory_order_release);
+  g_is_capturing.store(ApiOf<CaptureApi>(args.real).is_capturing, std::memory_order_release);
   g_open_captures.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -53,17 +52,15 @@ void TrackEndCapture(const EndCaptureArgs& args) {
 }
 
 bool StreamOfHandle(GetStream StreamApi::*getter, const void* handle, const void* real, const void** stream) {
-  const StreamApi* api = handle == nullptr ? nullptr : ApiOf<StreamApi>(real);
-  return api != nullptr && api->*getter != nullptr && (api->*getter)(handle, stream) == 0;
+  return handle != nullptr && Succeeds(ApiOf<StreamApi>(real).*getter, handle, stream);
 }
 
 bool AskWhetherCaptured(const void* stream) {
   // The legacy stream (null or handle 1) can't be captured; a query about it would be an error that the program might
   // see (cudaErrorStreamCaptureImplicit).
   if (reinterpret_cast<uintptr_t>(stream) <= 1) return false;
-  IsCapturing is_capturing = g_is_capturing.load(std::memory_order_acquire);
   int status = 0;
-  return is_capturing != nullptr && is_capturing(stream, &status) == 0 && status == 1;
+  return Succeeds(g_is_capturing.load(std::memory_order_acquire), stream, &status) && status == 1;
 }
 
 void TrackProfilerStart(const ProfilerStartArgs&) { Switch(true); }
@@ -174,9 +171,8 @@ struct FunctionNameApi : FunctionTable {
 
 // Asks the driver about a handle that no hook has seen; also remembers that it is unknown.
 Entry* AskForName(const void* function, const void* real) {
-  const FunctionNameApi* api = ApiOf<FunctionNameApi>(real);
   const char* name = nullptr;
-  bool known = api != nullptr && api->get_name != nullptr && api->get_name(&name, function) == 0 && name != nullptr;
+  bool known = Succeeds(ApiOf<FunctionNameApi>(real).get_name, &name, function) && name != nullptr;
   const char* copy = known ? CopyName(name) : "";
   Remember(function, copy, true);
   return Find(g_table.load(std::memory_order_acquire), function);
@@ -259,45 +255,45 @@ constexpr int kMemoryType = 2;  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE: host 1, dev
 constexpr int kIsManaged = 8;   // CU_POINTER_ATTRIBUTE_IS_MANAGED
 constexpr int kErrorInvalidValue = 1;
 
-MemorySpace AskRuntime(const PointerApi& api, const void* address) {
+HostMemory AskRuntime(const PointerApi& api, const void* address) {
   RuntimeAttributes attributes = {};
-  if (api.runtime_attributes(&attributes, address) != 0) return MemorySpace::kUnknown;
-  constexpr MemorySpace kSpaces[] = {MemorySpace::kPageable, MemorySpace::kPinned, MemorySpace::kDevice,
-                                     MemorySpace::kManaged};
-  return attributes.type >= 0 && attributes.type <= 3 ? kSpaces[attributes.type] : MemorySpace::kUnknown;
+  if (api.runtime_attributes(&attributes, address) != 0) return HostMemory::kUnknown;
+  constexpr HostMemory kMemories[] = {HostMemory::kPageable, HostMemory::kPinned, HostMemory::kNone,
+                                      HostMemory::kManaged};
+  return attributes.type >= 0 && attributes.type <= 3 ? kMemories[attributes.type] : HostMemory::kUnknown;
 }
 
-MemorySpace AskDriver(const PointerApi& api, const void* address) {
+HostMemory AskDriver(const PointerApi& api, const void* address) {
   uint64_t number = reinterpret_cast<uint64_t>(address);
   uint32_t managed = 0;
-  if (api.driver_attribute(&managed, kIsManaged, number) == 0 && managed != 0) return MemorySpace::kManaged;
+  if (api.driver_attribute(&managed, kIsManaged, number) == 0 && managed != 0) return HostMemory::kManaged;
   uint32_t type = 0;
   int status = api.driver_attribute(&type, kMemoryType, number);
-  if (status == kErrorInvalidValue) return MemorySpace::kPageable;  // an address unknown to CUDA
-  if (status != 0) return MemorySpace::kUnknown;
-  return type == 1 ? MemorySpace::kPinned : type == 2 ? MemorySpace::kDevice : MemorySpace::kUnknown;
+  if (status == kErrorInvalidValue) return HostMemory::kPageable;  // an address unknown to CUDA
+  if (status != 0) return HostMemory::kUnknown;
+  return type == 1 ? HostMemory::kPinned : type == 2 ? HostMemory::kNone : HostMemory::kUnknown;
 }
 
-MemorySpace AskDriver(const void* address, const void* real) {
-  const PointerApi* api = ApiOf<PointerApi>(real);
-  if (api == nullptr || !api->can_ask) return MemorySpace::kUnknown;
-  return api->runtime_attributes != nullptr ? AskRuntime(*api, address) : AskDriver(*api, address);
+HostMemory AskDriver(const void* address, const void* real) {
+  const PointerApi& api = ApiOf<PointerApi>(real);
+  if (!api.can_ask) return HostMemory::kUnknown;
+  return api.runtime_attributes != nullptr ? AskRuntime(api, address) : AskDriver(api, address);
 }
 
 // A thread's answers: sets of four, so that a few buffers in use do not evict each other.
 constexpr uint32_t kWays = 4;
 
 // Replaces the oldest answer of the set.
-__attribute__((noinline)) MemorySpace AskAndKeep(MemoryAnswer* set, uint32_t generation, const void* address,
-                                                 const void* real) {
+__attribute__((noinline)) HostMemory AskAndKeep(MemoryAnswer* set, uint32_t generation, const void* address,
+                                                const void* real) {
   for (uint32_t i = kWays - 1; i > 0; --i) set[i] = set[i - 1];
-  set[0] = {reinterpret_cast<uint64_t>(address), generation, static_cast<uint32_t>(AskDriver(address, real))};
-  return static_cast<MemorySpace>(set[0].space);
+  set[0] = {reinterpret_cast<uint64_t>(address), generation, AskDriver(address, real)};
+  return set[0].memory;
 }
 
 }  // namespace
 
-MemorySpace SpaceOf(const void* address, const void* real) {
+HostMemory HostMemoryAt(const void* address, const void* real) {
   ThreadState* thread = dlhook_thread;
   if (thread == nullptr) return AskDriver(address, real);
   uint64_t number = reinterpret_cast<uint64_t>(address);
@@ -305,22 +301,9 @@ MemorySpace SpaceOf(const void* address, const void* real) {
   static_assert(sizeof thread->memory_answers / sizeof *thread->memory_answers == 16 * kWays);
   MemoryAnswer* set = thread->memory_answers + ((number * 0x9e3779b97f4a7c15u) >> 60) * kWays;
   for (uint32_t i = 0; i < kWays; ++i) {
-    if (set[i].address == number && set[i].generation == generation) return static_cast<MemorySpace>(set[i].space);
+    if (set[i].address == number && set[i].generation == generation) return set[i].memory;
   }
   return AskAndKeep(set, generation, address, real);
-}
-
-HostMemory HostMemoryOf(MemorySpace space) {
-  switch (space) {
-    case MemorySpace::kPageable:
-      return HostMemory::kPageable;
-    case MemorySpace::kPinned:
-      return HostMemory::kPinned;
-    case MemorySpace::kManaged:
-      return HostMemory::kManaged;
-    default:
-      return HostMemory::kUnknown;
-  }
 }
 
 void TrackMemoryChange(const MemoryChangeArgs& args) {

@@ -72,13 +72,8 @@ uint32_t KernelDefinition(const void* function, const void* real);
 // Thread: any application thread. The library is asked once per address and thread, until host memory is registered,
 // allocated or freed through CUDA.
 
-// What an address belongs to.
-enum class MemorySpace : uint8_t { kUnknown, kPageable, kPinned, kDevice, kManaged };
-
-// `real`: a function of the runtime or the driver that was just called with this address.
-MemorySpace SpaceOf(const void* address, const void* real);
-
-HostMemory HostMemoryOf(MemorySpace space);
+// kNone: the device's memory. `real`: a function of the runtime or the driver that was just called with this address.
+HostMemory HostMemoryAt(const void* address, const void* real);
 
 // After calls that change what addresses belong to.
 void TrackMemoryChange(const MemoryChangeArgs& args);

@@ -266,9 +266,8 @@ uint32_t NodeTable::FailuresOf(const BackendNode& graph) const {
 }
 
 void AskPlan(const void* real, const void* plan, PlanFacts* facts) {
-  const BackendApi* found = ApiOf<BackendApi>(real);
-  if (found == nullptr || found->create == nullptr || found->destroy == nullptr || found->get == nullptr) return;
-  const BackendApi& api = *found;
+  const BackendApi& api = ApiOf<BackendApi>(real);
+  if (api.create == nullptr || api.destroy == nullptr || api.get == nullptr) return;
   GetList(api, plan, kPlanWorkspace, kTypeInt64, &facts->workspace_bytes, 1);
   OwnDescriptor configuration(api, kBackendEngineConfig);
   if (!configuration.Fill(plan, kPlanConfiguration)) return;

@@ -97,7 +97,7 @@ TEST_F(CopyTest, AddressesOfTwoKinds) {
   const auto decode = [&](int source, int destination) {
     TrackMemoryChange({});
     FakeRuntimeAnswers()->pointer_type = source;
-    EXPECT_NE(SpaceOf(Pointer(0x2000), RuntimeReal()), MemorySpace::kUnknown);
+    EXPECT_NE(HostMemoryAt(Pointer(0x2000), RuntimeReal()), HostMemory::kUnknown);
     FakeRuntimeAnswers()->pointer_type = destination;
     return Decode(Plain(4));
   };
@@ -161,16 +161,16 @@ TEST_F(CopyTest, AfterAFailedCallNothingIsAsked) {
 TEST_F(CopyTest, TheDriverIsAskedItsOwnWay) {
   struct Case {
     int managed, type, status;
-    MemorySpace space;
+    HostMemory memory;
   };
-  for (const Case& c : {Case{0, 1, 0, MemorySpace::kPinned}, Case{0, 2, 0, MemorySpace::kDevice},
-                        Case{1, 2, 0, MemorySpace::kManaged}, Case{0, 3, 0, MemorySpace::kUnknown},
-                        Case{0, 0, 1, MemorySpace::kPageable}, Case{0, 0, 700, MemorySpace::kUnknown}}) {
+  for (const Case& c : {Case{0, 1, 0, HostMemory::kPinned}, Case{0, 2, 0, HostMemory::kNone},
+                        Case{1, 2, 0, HostMemory::kManaged}, Case{0, 3, 0, HostMemory::kUnknown},
+                        Case{0, 0, 1, HostMemory::kPageable}, Case{0, 0, 700, HostMemory::kUnknown}}) {
     TrackMemoryChange({});
     FakeDriverAnswers()->is_managed = c.managed;
     FakeDriverAnswers()->pointer_type = c.type;
     FakeDriverAnswers()->pointer_status = c.status;
-    EXPECT_EQ(SpaceOf(Pointer(0x5000), DriverReal()), c.space) << c.status << " " << c.type;
+    EXPECT_EQ(HostMemoryAt(Pointer(0x5000), DriverReal()), c.memory) << c.status << " " << c.type;
     EXPECT_EQ(FakeDriverAnswers()->asked_address, 0x5000u);
   }
   EXPECT_EQ(FakeRuntimeAnswers()->calls, 0);

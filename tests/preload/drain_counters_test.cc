@@ -111,7 +111,7 @@ TEST(DrainCountersTest, WhatSamplesTellStandsBesideIt) {
   ASSERT_TRUE(drain.Open(session.header(), session.bytes(), &sink));
   const CounterReading readings[] = {{100, 0, 0, {1, 2}}, {200, 0, 0, {3, 4}}};
   drain.AddSamples(0, 4712, ReadingKind::kSample, CounterSource::kProc, "task-clock,minor-faults", readings, 2);
-  drain.AddCapability("counter:cycles", 3, "no such counter");
+  drain.AddCapability("counter:cycles", fields::Capability::State::kRefused, "no such counter");
   drain.Finish(ProcessEnd::kExited, false);
   const trace::Trace trace = ParseTrace({sink.buffer().data(), sink.buffer().size()});
   EXPECT_THAT(Readings(trace), ElementsAre("0/4712 SAMPLE PROC 100 task-clock=1 minor-faults=2",

@@ -88,6 +88,18 @@ TEST(DrainTest, WritesAsFewBytesAsLibprotobuf) {
   EXPECT_EQ(trace.packet(0).header().rank_variable(0).value(), "3");
 }
 
+TEST(DrainTest, AllFamiliesOfDlhookCaptureAreNamed) {
+  TestSession session(kRingBytes);
+  session.header()->configured_families = ~0u;
+  std::string expected;
+  for (int i = 0; i < kFamilyCount; ++i) expected += (i == 0 ? "" : ",") + std::string(kFamilyNames[i]);
+  Buffer buffer;
+  WriteHeaderPacket(*session.header(), &buffer);
+  trace::Trace trace;
+  ASSERT_TRUE(trace.ParseFromArray(buffer.data(), static_cast<int>(buffer.size())));
+  EXPECT_EQ(trace.packet(0).header().capture_families(), expected);
+}
+
 TEST(DrainTest, CallsCarryIdentityParentTimesAndOperands) {
   TestSession session(kRingBytes);
   FillExample(&session);

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "preload/decode/decoders.h"
-#include "preload/track/libxsmm_kernels.h"
 #include "tests/preload/test_record.h"
 
 namespace dlhook {

@@ -2,6 +2,7 @@
 #include "preload/format/packet_writer.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "proto/trace.pb.h"
 
@@ -82,6 +83,24 @@ TEST(PacketWriterTest, TextBecomesValidUtf8) {
     ASSERT_TRUE(thread.ParseFromString(Text(buffer))) << text;
     EXPECT_EQ(thread.name(), expected);
   }
+}
+
+TEST(PacketWriterTest, WithoutMemoryNothingElseIsTouchedAndTheBufferSaysSo) {
+  const std::string text(64 << 20, '\xff');
+  Buffer buffer;
+  PacketWriter writer(&buffer);
+  const size_t mark = writer.Begin(1);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit nothing = {0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &nothing), 0);
+  writer.Text(2, text.data(), text.size());
+  writer.End(mark);
+  setrlimit(RLIMIT_AS, &before);
+  EXPECT_TRUE(buffer.has_failed());
+  EXPECT_LT(buffer.size(), 100u);
+  buffer.Clear();
+  EXPECT_FALSE(buffer.has_failed());
 }
 
 TEST(PacketWriterTest, EmptyMessagesAreWritten) {

@@ -96,6 +96,9 @@ class ErrorTest(TableTest):
             "'soname i32'",
         )
 
+    def test_two_of_one_line_without_what_the_second_has(self):
+        self.assert_line_error('c void x[|Async](int m)', "found '[|Async]'", 'second TYPE NAME')
+
     def test_bad_spelling(self):
         self.assert_error('library b\nspelling c {} i32\n', 2, "found '{}'", 'expected i32 or i64')
 

@@ -25,6 +25,23 @@ class ExpansionTest(TableTest):
         self.assertEqual(names, ['cblas_dy', 'cblas_dy_omp', 'cblas_sy', 'cblas_sy_omp', 'getAllx', 'getx', 'setAllx', 'setx'])
         self.assertIn('void DLHOOK_BODY(cblas_dy_omp)(double alpha) {', self.wrappers())
 
+    def test_words_with_types(self):
+        self.generate('words narrow bgemm=bf16 igemm=s8\nc void {narrow}_x(int m) @decode(gemm)\nc void {a=u8,b}y(int m)\n')
+        self.assertEqual([name for name, _ in self.names()], ['ay', 'bgemm_x', 'by', 'igemm_x'])
+        self.assertIn('DecodeGemm({.a_type = DataType::kS8, .kind = GemmKind::kGemm, ', self.wrappers())
+
+    def test_as_fortran(self):
+        self.generate('spelling both i32 cblas_{} fortran i64 {}_64_\nboth void {s}x(enum order, enum uplo, int m, scalar alpha)\n')
+        self.assertIn('(cblas_sx)(int64_t order, int64_t uplo, int64_t m, float alpha) {', self.wrappers())
+        self.assertIn('(sx_64_)(const char* uplo, const int64_t* m, const void* alpha, size_t uplo_length) {', self.wrappers())
+
+    def test_two_of_one_line(self):
+        self.generate('second ptr alpha kind=pack\nspelling ptds i32 {} {}_ptds\nspelling ptsz i32 {} {}_ptsz\n'
+                      'ptds void {s}x[_v2|Async](int m) @decode(gemm)\n')
+        self.assertEqual([name for name, _ in self.names()], ['sxAsync', 'sxAsync_ptsz', 'sx_v2', 'sx_v2_ptds'])
+        self.assertIn('(sxAsync)(int64_t m, const void* alpha) {', self.wrappers())
+        self.assertIn('.kind = GemmKind::kPack', self.wrappers())
+
     def test_names_are_sorted_as_strcmp_does(self):
         self.generate(
             'cblas void sgemm(int m)\nfortran void Za(int* m)\nfortran void {sz}a(int* m)\n'
