@@ -18,9 +18,8 @@ const std::vector<std::string>& TableNames() {
 // All counters that the processor may have.
 std::string AllWords(const Processor& processor) {
   std::vector<std::string> words;
-  for (size_t i = 0; i < KnownCounterCount(); ++i) {
-    const KnownCounter known = KnownCounterAt(i);
-    if (known.cores == 0 || (known.cores & processor.core) != 0) words.emplace_back(known.name);
+  for (const CounterLine& known : CounterLines()) {
+    if (IsOn(known, processor)) words.emplace_back(known.name);
   }
   return absl::StrJoin(words, ",");
 }

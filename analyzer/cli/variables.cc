@@ -94,7 +94,7 @@ std::string CounterComplaint(const std::string& words) {
   if (list.complaint[0] == '\0') return "";
   std::vector<std::string> known;
   for (const CounterSet& set : kCounterSets) known.emplace_back(set.name);
-  for (size_t i = 0; i < KnownCounterCount(); ++i) known.emplace_back(KnownCounterAt(i).name);
+  for (const CounterLine& counter : CounterLines()) known.emplace_back(counter.name);
   return absl::StrCat(list.complaint, MeantWord(words, known));
 }
 

@@ -119,14 +119,13 @@ struct CounterRow {
 };
 
 CounterRow RowOf(const CounterTrial& trial, const CountingMachine& machine) {
-  KnownCounter known = {};
-  const bool is_known = FindKnownCounter(trial.spec.name, &known);
+  const CounterLine* known = FindCounterLine(trial.spec.name);
   return {trial.spec.name,
           trial.works,
           SourceName(trial.source),
           ScopeOf(trial),
           trial.read_ns,
-          is_known ? known.meaning : "",
+          known != nullptr ? known->meaning : "",
           AdviceForTrial(machine, trial),
           trial.reason};
 }

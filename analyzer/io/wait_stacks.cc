@@ -26,8 +26,7 @@ class OutsideRules {
   CachedRule* Find(uint64_t address, bool is_exact, bool /*may_lock*/) {
     const uint64_t pc = is_exact ? address : address - 1;
     const OutsideCode::Object* const object = code_.Find(pc);
-    rule_ = CachedRule::Of(
-        object == nullptr ? NoRule(StackCut::kNoUnwindInfo) : object->file->RuleAt(pc, object->start, address), 0);
+    rule_ = {{object == nullptr ? NoRule(StackCut::kNoUnwindInfo) : object->file->RuleAt(pc, object->start, address)}};
     return &rule_;
   }
   static bool IsAfterCall(CachedRule*, uint64_t) { return true; }

@@ -36,7 +36,7 @@
         libc_functions __isoc99_sscanf, snprintf, strtod, strtol, strtoll, strtoul, strtoull, vsnprintf
 # Files
         libc_functions access, close, dprintf, fallocate, fchmod, fcntl, flock, fputs, fstat, fstatat, fstatvfs, ftruncate, getcwd, ioctl
-        libc_functions lseek, mkdirat, open, openat, pread, pwrite, read, readlink, readlinkat, renameat2, stat, symlinkat, unlinkat, vfprintf
+        libc_functions lseek, mkdirat, open, openat, pread, pwrite, read, readlink, readlinkat, renameat2, stat, symlinkat, unlinkat
         libc_functions write
 # Processes and memory
         libc_functions __errno_location, __register_atfork, getauxval, geteuid, gethostname, getpgrp, getpid, getppid, getrlimit, getrusage, getsid

@@ -40,197 +40,160 @@ constexpr uint8_t kPmu = kPerf | SourceBit(CounterSource::kPerfRdpmc);
 constexpr uint8_t kUsage = SourceBit(CounterSource::kRusage) | SourceBit(CounterSource::kProc);
 constexpr uint8_t kProcFiles = SourceBit(CounterSource::kProc);
 
-constexpr uint32_t kHw = PERF_TYPE_HARDWARE;
 constexpr uint32_t kSw = PERF_TYPE_SOFTWARE;
-constexpr uint32_t kHwCache = PERF_TYPE_HW_CACHE;
-constexpr uint32_t kRaw = PERF_TYPE_RAW;
 
 // Sets in their order in kCounterSets.
 constexpr uint8_t kSoftware = 1, kBasic = 2, kCache = 4, kFlops = 8, kTopdown = 16;
 
+// Counters of the kernel and getrusage; of the processor: general ones, of its caches, and those that only some cores have.
+constexpr CounterLine Of(uint8_t sources, uint32_t type, const char* name, uint64_t config, const char* meaning,
+                         uint8_t sets = 0, uint16_t flags = 0, const char* alias = nullptr) {
+  return {name, alias, meaning, type, config, sources, sets, kAny, kAny, flags};
+}
+constexpr CounterLine Hw(const char* name, uint64_t config, const char* meaning, uint8_t sets = 0,
+                         const char* alias = nullptr, uint32_t set_cores = kAny) {
+  return {name, alias, meaning, PERF_TYPE_HARDWARE, config, kPmu, sets, set_cores, kAny, 0};
+}
+constexpr CounterLine InCache(const char* name, uint64_t config, const char* meaning, uint8_t sets = 0,
+                              uint32_t set_cores = kAny) {
+  return {name, nullptr, meaning, PERF_TYPE_HW_CACHE, config, kPmu, sets, set_cores, kAny, 0};
+}
+constexpr CounterLine Raw(uint32_t cores, const char* name, uint64_t config, const char* meaning, uint8_t sets = 0,
+                          uint16_t flags = 0, uint32_t set_cores = kAny) {
+  const uint8_t sources = (flags & (kLeads | kNeedsSlots)) != 0 ? kPerf : kPmu;
+  return {name, nullptr, meaning, PERF_TYPE_RAW, config, sources, sets, set_cores, cores, flags};
+}
+
 constexpr CounterLine kLines[] = {
-    // name, alias, meaning, perf type and config, sources, sets, cores of the sets, cores, flags
-    {"task-clock", nullptr, "ns on a processor", kSw, PERF_COUNT_SW_TASK_CLOCK, kPerf | kUsage, kSoftware, kAny, kAny,
-     kInNs},
-    {"cpu-clock", nullptr, "ns on a processor, by another timer", kSw, PERF_COUNT_SW_CPU_CLOCK, kPerf, 0, kAny, kAny,
-     kInNs},
-    {"page-faults", "faults", "page faults", kSw, PERF_COUNT_SW_PAGE_FAULTS, kPerf | kUsage, 0, kAny, kAny, 0},
-    {"minor-faults", nullptr, "page faults without I/O", kSw, PERF_COUNT_SW_PAGE_FAULTS_MIN, kPerf | kUsage, kSoftware,
-     kAny, kAny, 0},
-    {"major-faults", nullptr, "page faults that waited for a disk", kSw, PERF_COUNT_SW_PAGE_FAULTS_MAJ, kPerf | kUsage,
-     kSoftware, kAny, kAny, 0},
-    {"context-switches", "cs", "changes to another thread", kSw, PERF_COUNT_SW_CONTEXT_SWITCHES, kPerf | kUsage, 0,
-     kAny, kAny, kInKernel},
-    {"voluntary-switches", nullptr, "changes to another thread as this one waited", kNoPerfType, 0, kUsage, kSoftware,
-     kAny, kAny, kInKernel},
-    {"involuntary-switches", nullptr, "changes to another thread although this one could have run", kNoPerfType, 0,
-     kUsage, kSoftware, kAny, kAny, kInKernel},
-    {"cpu-migrations", "migrations", "moves to another processor", kSw, PERF_COUNT_SW_CPU_MIGRATIONS,
-     kPerf | kProcFiles, kSoftware, kAny, kAny, kInKernel},
-    {"alignment-faults", nullptr, "misaligned accesses fixed up by the kernel", kSw, PERF_COUNT_SW_ALIGNMENT_FAULTS,
-     kPerf, 0, kAny, kAny, 0},
-    {"cycles", "cpu-cycles", "core cycles, not while halted", kHw, PERF_COUNT_HW_CPU_CYCLES, kPmu, kBasic, kAny, kAny,
-     0},
-    {"instructions", nullptr, "instructions retired", kHw, PERF_COUNT_HW_INSTRUCTIONS, kPmu, kBasic | kCache, kAny,
-     kAny, 0},
-    {"branches", "branch-instructions", "branches retired", kHw, PERF_COUNT_HW_BRANCH_INSTRUCTIONS, kPmu, kBasic, kAny,
-     kAny, 0},
-    {"branch-misses", nullptr, "branches predicted wrongly", kHw, PERF_COUNT_HW_BRANCH_MISSES, kPmu, kBasic, kAny, kAny,
-     0},
-    {"ref-cycles", nullptr, "cycles at a constant rate, not while halted", kHw, PERF_COUNT_HW_REF_CPU_CYCLES, kPmu, 0,
-     kAny, kAny, 0},
-    {"bus-cycles", nullptr, "cycles of the bus", kHw, PERF_COUNT_HW_BUS_CYCLES, kPmu, 0, kAny, kAny, 0},
-    {"stalled-cycles-frontend", nullptr, "cycles without instructions to issue", kHw,
-     PERF_COUNT_HW_STALLED_CYCLES_FRONTEND, kPmu, 0, kAny, kAny, 0},
-    {"stalled-cycles-backend", nullptr, "cycles without room to issue into", kHw, PERF_COUNT_HW_STALLED_CYCLES_BACKEND,
-     kPmu, 0, kAny, kAny, 0},
-    {"cache-references", nullptr, "accesses of the last level (Intel) or of L2 (AMD)", kHw,
-     PERF_COUNT_HW_CACHE_REFERENCES, kPmu, kCache, kZen, kAny, 0},
-    {"cache-misses", nullptr, "misses of the last level (Intel) or of L2 (AMD)", kHw, PERF_COUNT_HW_CACHE_MISSES, kPmu,
-     kCache, kZen, kAny, 0},
-    {"L1-dcache-loads", nullptr, "loads of data", kHwCache, Load(PERF_COUNT_HW_CACHE_L1D), kPmu, kCache, kAny, kAny, 0},
-    {"L1-dcache-load-misses", nullptr, "loads that missed L1", kHwCache, LoadMiss(PERF_COUNT_HW_CACHE_L1D), kPmu,
-     kCache, kAny, kAny, 0},
-    {"L1-dcache-stores", nullptr, "stores", kHwCache, Store(PERF_COUNT_HW_CACHE_L1D), kPmu, 0, kAny, kAny, 0},
-    {"L1-icache-load-misses", nullptr, "instruction fetches that missed L1", kHwCache,
-     LoadMiss(PERF_COUNT_HW_CACHE_L1I), kPmu, 0, kAny, kAny, 0},
-    {"LLC-loads", nullptr, "loads that reached the last level", kHwCache, Load(PERF_COUNT_HW_CACHE_LL), kPmu, kCache,
-     kNotZen, kAny, 0},
-    {"LLC-load-misses", nullptr, "loads that missed the last level", kHwCache, LoadMiss(PERF_COUNT_HW_CACHE_LL), kPmu,
-     kCache, kNotZen, kAny, 0},
-    {"LLC-stores", nullptr, "stores that reached the last level", kHwCache, Store(PERF_COUNT_HW_CACHE_LL), kPmu, 0,
-     kAny, kAny, 0},
-    {"dTLB-loads", nullptr, "loads that asked the data TLB", kHwCache, Load(PERF_COUNT_HW_CACHE_DTLB), kPmu, 0, kAny,
-     kAny, 0},
-    {"dTLB-load-misses", nullptr, "loads that missed the data TLB", kHwCache, LoadMiss(PERF_COUNT_HW_CACHE_DTLB), kPmu,
-     kCache, kAny, kAny, 0},
-    {"iTLB-load-misses", nullptr, "fetches that missed the instruction TLB", kHwCache,
-     LoadMiss(PERF_COUNT_HW_CACHE_ITLB), kPmu, 0, kAny, kAny, 0},
+    Of(kPerf | kUsage, kSw, "task-clock", PERF_COUNT_SW_TASK_CLOCK, "ns on a processor", kSoftware, kInNs),
+    Of(kPerf, kSw, "cpu-clock", PERF_COUNT_SW_CPU_CLOCK, "ns on a processor, by another timer", 0, kInNs),
+    Of(kPerf | kUsage, kSw, "page-faults", PERF_COUNT_SW_PAGE_FAULTS, "page faults", 0, 0, "faults"),
+    Of(kPerf | kUsage, kSw, "minor-faults", PERF_COUNT_SW_PAGE_FAULTS_MIN, "page faults without I/O", kSoftware),
+    Of(kPerf | kUsage, kSw, "major-faults", PERF_COUNT_SW_PAGE_FAULTS_MAJ, "page faults that waited for a disk",
+       kSoftware),
+    Of(kPerf | kUsage, kSw, "context-switches", PERF_COUNT_SW_CONTEXT_SWITCHES, "changes to another thread", 0,
+       kInKernel, "cs"),
+    Of(kUsage, kNoPerfType, "voluntary-switches", 0, "changes to another thread as this one waited", kSoftware,
+       kInKernel),
+    Of(kUsage, kNoPerfType, "involuntary-switches", 0, "changes to another thread although this one could have run",
+       kSoftware, kInKernel),
+    Of(kPerf | kProcFiles, kSw, "cpu-migrations", PERF_COUNT_SW_CPU_MIGRATIONS, "moves to another processor", kSoftware,
+       kInKernel, "migrations"),
+    Of(kPerf, kSw, "alignment-faults", PERF_COUNT_SW_ALIGNMENT_FAULTS, "misaligned accesses fixed up by the kernel"),
+    Hw("cycles", PERF_COUNT_HW_CPU_CYCLES, "core cycles, not while halted", kBasic, "cpu-cycles"),
+    Hw("instructions", PERF_COUNT_HW_INSTRUCTIONS, "instructions retired", kBasic | kCache),
+    Hw("branches", PERF_COUNT_HW_BRANCH_INSTRUCTIONS, "branches retired", kBasic, "branch-instructions"),
+    Hw("branch-misses", PERF_COUNT_HW_BRANCH_MISSES, "branches predicted wrongly", kBasic),
+    Hw("ref-cycles", PERF_COUNT_HW_REF_CPU_CYCLES, "cycles at a constant rate, not while halted"),
+    Hw("bus-cycles", PERF_COUNT_HW_BUS_CYCLES, "cycles of the bus"),
+    Hw("stalled-cycles-frontend", PERF_COUNT_HW_STALLED_CYCLES_FRONTEND, "cycles without instructions to issue"),
+    Hw("stalled-cycles-backend", PERF_COUNT_HW_STALLED_CYCLES_BACKEND, "cycles without room to issue into"),
+    Hw("cache-references", PERF_COUNT_HW_CACHE_REFERENCES, "accesses of the last level (Intel) or of L2 (AMD)", kCache,
+       nullptr, kZen),
+    Hw("cache-misses", PERF_COUNT_HW_CACHE_MISSES, "misses of the last level (Intel) or of L2 (AMD)", kCache, nullptr,
+       kZen),
+    InCache("L1-dcache-loads", Load(PERF_COUNT_HW_CACHE_L1D), "loads of data", kCache),
+    InCache("L1-dcache-load-misses", LoadMiss(PERF_COUNT_HW_CACHE_L1D), "loads that missed L1", kCache),
+    InCache("L1-dcache-stores", Store(PERF_COUNT_HW_CACHE_L1D), "stores"),
+    InCache("L1-icache-load-misses", LoadMiss(PERF_COUNT_HW_CACHE_L1I), "instruction fetches that missed L1"),
+    InCache("LLC-loads", Load(PERF_COUNT_HW_CACHE_LL), "loads that reached the last level", kCache, kNotZen),
+    InCache("LLC-load-misses", LoadMiss(PERF_COUNT_HW_CACHE_LL), "loads that missed the last level", kCache, kNotZen),
+    InCache("LLC-stores", Store(PERF_COUNT_HW_CACHE_LL), "stores that reached the last level"),
+    InCache("dTLB-loads", Load(PERF_COUNT_HW_CACHE_DTLB), "loads that asked the data TLB"),
+    InCache("dTLB-load-misses", LoadMiss(PERF_COUNT_HW_CACHE_DTLB), "loads that missed the data TLB", kCache),
+    InCache("iTLB-load-misses", LoadMiss(PERF_COUNT_HW_CACHE_ITLB), "fetches that missed the instruction TLB"),
     // Fills of L1 from DRAM or I/O of any node, prefetches included (mem_io_local and _remote of Zen 3, dram_io_all
     // since Zen 4).
-    {"ls_any_fills_from_sys.dram_io_all", nullptr, "cache lines that came from memory, prefetched ones too", kRaw,
-     0x4844, kPmu, kCache, kAny, kZen3 | kAmdSlots, 0},
+    Raw(kZen3 | kAmdSlots, "ls_any_fills_from_sys.dram_io_all", 0x4844,
+        "cache lines that came from memory, prefetched ones too", kCache),
 
     // Intel counts instructions by width; an FMA counts twice. The set uses the sums of equal width, which need fewer
     // counters.
-    {"FP_ARITH_INST_RETIRED.SCALAR", nullptr, "scalar: 1 operation each", kRaw, 0x03c7, kPmu, kFlops, kAny, kFpArith,
-     0},
-    {"FP_ARITH_INST_RETIRED.128B_PACKED_DOUBLE", nullptr, "128 bit, double: 2 each", kRaw, 0x04c7, kPmu, kFlops, kAny,
-     kFpArith, 0},
-    {"FP_ARITH_INST_RETIRED.4_FLOPS", nullptr, "128 bit single, 256 bit double: 4 each", kRaw, 0x18c7, kPmu, kFlops,
-     kAny, kFpArith, 0},
-    {"FP_ARITH_INST_RETIRED.8_FLOPS", nullptr, "256 bit single, 512 bit double: 8 each", kRaw, 0x60c7, kPmu, kFlops,
-     kAny, kWideIntel, 0},
-    {"FP_ARITH_INST_RETIRED.512B_PACKED_SINGLE", nullptr, "512 bit, single: 16 each", kRaw, 0x80c7, kPmu, kFlops, kAny,
-     kWideIntel, 0},
-    {"FP_ARITH_INST_RETIRED.256B_PACKED_SINGLE", nullptr, "256 bit, single: 8 each", kRaw, 0x20c7, kPmu, kFlops,
-     kBroadwell | kSkylake | kAlderLake, kFpArith, 0},
-    {"FP_ARITH_INST_RETIRED.SCALAR_DOUBLE", nullptr, "scalar, double", kRaw, 0x01c7, kPmu, 0, kAny, kFpArith, 0},
-    {"FP_ARITH_INST_RETIRED.SCALAR_SINGLE", nullptr, "scalar, single", kRaw, 0x02c7, kPmu, 0, kAny, kFpArith, 0},
-    {"FP_ARITH_INST_RETIRED.128B_PACKED_SINGLE", nullptr, "128 bit, single", kRaw, 0x08c7, kPmu, 0, kAny, kFpArith, 0},
-    {"FP_ARITH_INST_RETIRED.256B_PACKED_DOUBLE", nullptr, "256 bit, double", kRaw, 0x10c7, kPmu, 0, kAny, kFpArith, 0},
-    {"FP_ARITH_INST_RETIRED.512B_PACKED_DOUBLE", nullptr, "512 bit, double", kRaw, 0x40c7, kPmu, 0, kAny, kWideIntel,
-     0},
-    {"FP_COMP_OPS_EXE.SSE_SCALAR_SINGLE", nullptr, "scalar, single, issued: repeated ones count again", kRaw, 0x2010,
-     kPmu, kFlops, kAny, kSandyBridge | kIvyBridge, 0},
-    {"FP_COMP_OPS_EXE.SSE_SCALAR_DOUBLE", nullptr, "scalar, double, issued", kRaw, 0x8010, kPmu, kFlops, kAny,
-     kSandyBridge | kIvyBridge, 0},
-    {"FP_COMP_OPS_EXE.SSE_PACKED_DOUBLE", nullptr, "128 bit, double, issued", kRaw, 0x1010, kPmu, kFlops, kAny,
-     kSandyBridge | kIvyBridge, 0},
-    {"FP_COMP_OPS_EXE.SSE_PACKED_SINGLE", nullptr, "128 bit, single, issued", kRaw, 0x4010, kPmu, kFlops, kAny,
-     kSandyBridge | kIvyBridge, 0},
-    {"SIMD_FP_256.PACKED_DOUBLE", nullptr, "256 bit, double, issued", kRaw, 0x0211, kPmu, kFlops, kAny,
-     kSandyBridge | kIvyBridge, 0},
-    {"SIMD_FP_256.PACKED_SINGLE", nullptr, "256 bit, single, issued", kRaw, 0x0111, kPmu, kFlops, kAny,
-     kSandyBridge | kIvyBridge, 0},
+    Raw(kFpArith, "FP_ARITH_INST_RETIRED.SCALAR", 0x03c7, "scalar: 1 operation each", kFlops),
+    Raw(kFpArith, "FP_ARITH_INST_RETIRED.128B_PACKED_DOUBLE", 0x04c7, "128 bit, double: 2 each", kFlops),
+    Raw(kFpArith, "FP_ARITH_INST_RETIRED.4_FLOPS", 0x18c7, "128 bit single, 256 bit double: 4 each", kFlops),
+    Raw(kWideIntel, "FP_ARITH_INST_RETIRED.8_FLOPS", 0x60c7, "256 bit single, 512 bit double: 8 each", kFlops),
+    Raw(kWideIntel, "FP_ARITH_INST_RETIRED.512B_PACKED_SINGLE", 0x80c7, "512 bit, single: 16 each", kFlops),
+    Raw(kFpArith, "FP_ARITH_INST_RETIRED.256B_PACKED_SINGLE", 0x20c7, "256 bit, single: 8 each", kFlops, 0,
+        kBroadwell | kSkylake | kAlderLake),
+    Raw(kFpArith, "FP_ARITH_INST_RETIRED.SCALAR_DOUBLE", 0x01c7, "scalar, double"),
+    Raw(kFpArith, "FP_ARITH_INST_RETIRED.SCALAR_SINGLE", 0x02c7, "scalar, single"),
+    Raw(kFpArith, "FP_ARITH_INST_RETIRED.128B_PACKED_SINGLE", 0x08c7, "128 bit, single"),
+    Raw(kFpArith, "FP_ARITH_INST_RETIRED.256B_PACKED_DOUBLE", 0x10c7, "256 bit, double"),
+    Raw(kWideIntel, "FP_ARITH_INST_RETIRED.512B_PACKED_DOUBLE", 0x40c7, "512 bit, double"),
+    Raw(kSandyBridge | kIvyBridge, "FP_COMP_OPS_EXE.SSE_SCALAR_SINGLE", 0x2010,
+        "scalar, single, issued: repeated ones count again", kFlops),
+    Raw(kSandyBridge | kIvyBridge, "FP_COMP_OPS_EXE.SSE_SCALAR_DOUBLE", 0x8010, "scalar, double, issued", kFlops),
+    Raw(kSandyBridge | kIvyBridge, "FP_COMP_OPS_EXE.SSE_PACKED_DOUBLE", 0x1010, "128 bit, double, issued", kFlops),
+    Raw(kSandyBridge | kIvyBridge, "FP_COMP_OPS_EXE.SSE_PACKED_SINGLE", 0x4010, "128 bit, single, issued", kFlops),
+    Raw(kSandyBridge | kIvyBridge, "SIMD_FP_256.PACKED_DOUBLE", 0x0211, "256 bit, double, issued", kFlops),
+    Raw(kSandyBridge | kIvyBridge, "SIMD_FP_256.PACKED_SINGLE", 0x0111, "256 bit, single, issued", kFlops),
     // AMD counts operations; a multiply-add is two.
-    {"fp_ret_sse_avx_ops.all", nullptr, "floating-point operations of SSE and AVX", kRaw, 0xff03, kPmu, kFlops, kAny,
-     kZen1 | kZen2 | kZen3, 0},
-    {"fp_ret_sse_avx_ops.all", nullptr, "floating-point operations of SSE and AVX", kRaw, 0x1f03, kPmu, kFlops, kAny,
-     kZen4, 0},
-    {"fp_ret_sse_avx_ops.all", nullptr, "floating-point operations of SSE and AVX", kRaw, 0x0f03, kPmu, kFlops, kAny,
-     kZen5, 0},
+    Raw(kZen1 | kZen2 | kZen3, "fp_ret_sse_avx_ops.all", 0xff03, "floating-point operations of SSE and AVX", kFlops),
+    Raw(kZen4, "fp_ret_sse_avx_ops.all", 0x1f03, "floating-point operations of SSE and AVX", kFlops),
+    Raw(kZen5, "fp_ret_sse_avx_ops.all", 0x0f03, "floating-point operations of SSE and AVX", kFlops),
 
     // Top-Down level 1 by the processor's own metrics: Linux's Documentation/topdown.txt. rdpmc returns ratios there,
     // not counts.
-    {"slots", nullptr, "pipeline slots", kRaw, 0x0400, kPerf, kTopdown, kAny, kByMetrics, kLeads},
-    {"topdown-retiring", nullptr, "slots of instructions that retired", kRaw, 0x8000, kPerf, kTopdown, kAny, kByMetrics,
-     kNeedsSlots},
-    {"topdown-bad-spec", nullptr, "slots of wrong speculation", kRaw, 0x8100, kPerf, kTopdown, kAny, kByMetrics,
-     kNeedsSlots},
-    {"topdown-fe-bound", nullptr, "slots that the front end left empty", kRaw, 0x8200, kPerf, kTopdown, kAny,
-     kByMetrics, kNeedsSlots},
-    {"topdown-be-bound", nullptr, "slots that the back end did not take", kRaw, 0x8300, kPerf, kTopdown, kAny,
-     kByMetrics, kNeedsSlots},
+    Raw(kByMetrics, "slots", 0x0400, "pipeline slots", kTopdown, kLeads),
+    Raw(kByMetrics, "topdown-retiring", 0x8000, "slots of instructions that retired", kTopdown, kNeedsSlots),
+    Raw(kByMetrics, "topdown-bad-spec", 0x8100, "slots of wrong speculation", kTopdown, kNeedsSlots),
+    Raw(kByMetrics, "topdown-fe-bound", 0x8200, "slots that the front end left empty", kTopdown, kNeedsSlots),
+    Raw(kByMetrics, "topdown-be-bound", 0x8300, "slots that the back end did not take", kTopdown, kNeedsSlots),
     // … and by events, for processors without these metrics (4 slots per cycle).
-    {"CPU_CLK_UNHALTED.THREAD", nullptr, "core cycles, not while halted", kRaw, 0x003c, kPmu, kTopdown, kAny, kByEvents,
-     0},
-    {"UOPS_ISSUED.ANY", nullptr, "micro-operations issued", kRaw, 0x010e, kPmu, kTopdown, kAny, kByEvents, 0},
-    {"UOPS_RETIRED.RETIRE_SLOTS", nullptr, "slots of micro-operations that retired", kRaw, 0x02c2, kPmu, kTopdown, kAny,
-     kByEvents, 0},
-    {"IDQ_UOPS_NOT_DELIVERED.CORE", nullptr, "slots that the front end left empty", kRaw, 0x019c, kPmu, kTopdown, kAny,
-     kByEvents, 0},
-    {"INT_MISC.RECOVERY_CYCLES", nullptr, "cycles of recovery from wrong speculation", kRaw, 0x0100030d, kPmu, kTopdown,
-     kAny, kOldRecovery, kWithoutSmt},
-    {"INT_MISC.RECOVERY_CYCLES", nullptr, "cycles of recovery from wrong speculation", kRaw, 0x010d, kPmu, kTopdown,
-     kAny, kSkylake | kSkylakeServer, kWithoutSmt},
+    Raw(kByEvents, "CPU_CLK_UNHALTED.THREAD", 0x003c, "core cycles, not while halted", kTopdown),
+    Raw(kByEvents, "UOPS_ISSUED.ANY", 0x010e, "micro-operations issued", kTopdown),
+    Raw(kByEvents, "UOPS_RETIRED.RETIRE_SLOTS", 0x02c2, "slots of micro-operations that retired", kTopdown),
+    Raw(kByEvents, "IDQ_UOPS_NOT_DELIVERED.CORE", 0x019c, "slots that the front end left empty", kTopdown),
+    Raw(kOldRecovery, "INT_MISC.RECOVERY_CYCLES", 0x0100030d, "cycles of recovery from wrong speculation", kTopdown,
+        kWithoutSmt),
+    Raw(kSkylake | kSkylakeServer, "INT_MISC.RECOVERY_CYCLES", 0x010d, "cycles of recovery from wrong speculation",
+        kTopdown, kWithoutSmt),
     // With two threads per core (Intel's TMA metrics: CORE_CLKS and Recovery_Cycles).
-    {"INT_MISC.RECOVERY_CYCLES_ANY", nullptr, "cycles of recovery, of both threads of the core", kRaw, 0x0120030d, kPmu,
-     kTopdown, kAny, kOldRecovery, kWithSmt},
-    {"INT_MISC.RECOVERY_CYCLES_ANY", nullptr, "cycles of recovery, of both threads of the core", kRaw, 0x20010d, kPmu,
-     kTopdown, kAny, kSkylake | kSkylakeServer, kWithSmt},
-    {"CPU_CLK_UNHALTED.ONE_THREAD_ACTIVE", nullptr, "crystal cycles while the core's other thread is halted", kRaw,
-     0x023c, kPmu, kTopdown, kAny, kByEvents, kWithSmt},
-    {"CPU_CLK_UNHALTED.REF_XCLK", nullptr, "crystal cycles, not while halted", kRaw, 0x013c, kPmu, kTopdown, kAny,
-     kByEvents, kWithSmt},
+    Raw(kOldRecovery, "INT_MISC.RECOVERY_CYCLES_ANY", 0x0120030d, "cycles of recovery, of both threads of the core",
+        kTopdown, kWithSmt),
+    Raw(kSkylake | kSkylakeServer, "INT_MISC.RECOVERY_CYCLES_ANY", 0x20010d,
+        "cycles of recovery, of both threads of the core", kTopdown, kWithSmt),
+    Raw(kByEvents, "CPU_CLK_UNHALTED.ONE_THREAD_ACTIVE", 0x023c,
+        "crystal cycles while the core's other thread is halted", kTopdown, kWithSmt),
+    Raw(kByEvents, "CPU_CLK_UNHALTED.REF_XCLK", 0x013c, "crystal cycles, not while halted", kTopdown, kWithSmt),
     // AMD's "pipeline utilization". Cycles are named by their number of slots: 6 on Zen 4, 8 on Zen 5.
-    {"ls_not_halted_cyc.6_slots", nullptr, "core cycles of 6 slots, not while halted", kRaw, 0x76, kPmu, kTopdown, kAny,
-     kZen4, 0},
-    {"ls_not_halted_cyc.8_slots", nullptr, "core cycles of 8 slots, not while halted", kRaw, 0x76, kPmu, kTopdown, kAny,
-     kZen5, 0},
-    {"de_src_op_disp.all", nullptr, "operations dispatched", kRaw, 0x07aa, kPmu, kTopdown, kAny, kAmdSlots, 0},
-    {"ex_ret_ops", nullptr, "operations retired", kRaw, 0xc1, kPmu, kTopdown, kAny, kAmdSlots, 0},
-    {"de_no_dispatch_per_slot.no_ops_from_frontend", nullptr, "slots that the front end left empty", kRaw, 0x1000001a0,
-     kPmu, kTopdown, kAny, kAmdSlots, 0},
-    {"de_no_dispatch_per_slot.backend_stalls", nullptr, "slots that the back end did not take", kRaw, 0x100001ea0, kPmu,
-     kTopdown, kAny, kAmdSlots, 0},
-    {"de_no_dispatch_per_slot.smt_contention", nullptr, "slots of the core's other thread", kRaw, 0x1000060a0, kPmu,
-     kTopdown, kAny, kAmdSlots, kWithSmt},
+    Raw(kZen4, "ls_not_halted_cyc.6_slots", 0x76, "core cycles of 6 slots, not while halted", kTopdown),
+    Raw(kZen5, "ls_not_halted_cyc.8_slots", 0x76, "core cycles of 8 slots, not while halted", kTopdown),
+    Raw(kAmdSlots, "de_src_op_disp.all", 0x07aa, "operations dispatched", kTopdown),
+    Raw(kAmdSlots, "ex_ret_ops", 0xc1, "operations retired", kTopdown),
+    Raw(kAmdSlots, "de_no_dispatch_per_slot.no_ops_from_frontend", 0x1000001a0, "slots that the front end left empty",
+        kTopdown),
+    Raw(kAmdSlots, "de_no_dispatch_per_slot.backend_stalls", 0x100001ea0, "slots that the back end did not take",
+        kTopdown),
+    Raw(kAmdSlots, "de_no_dispatch_per_slot.smt_contention", 0x1000060a0, "slots of the core's other thread", kTopdown,
+        kWithSmt),
 };
-constexpr size_t kLineCount = sizeof kLines / sizeof kLines[0];
 
 struct Models {
-  bool is_intel;
-  uint32_t family;
+  uint32_t family;  // 6: Intel's
   uint32_t first_model;
   uint32_t last_model;
   Microarchitecture core;
 };
 
 constexpr Models kModels[] = {
-    {true, 6, 0x2a, 0x2a, kSandyBridge},    {true, 6, 0x2d, 0x2d, kSandyBridge},
-    {true, 6, 0x3a, 0x3a, kIvyBridge},      {true, 6, 0x3e, 0x3e, kIvyBridge},
-    {true, 6, 0x3c, 0x3c, kHaswell},        {true, 6, 0x3f, 0x3f, kHaswell},
-    {true, 6, 0x45, 0x46, kHaswell},        {true, 6, 0x3d, 0x3d, kBroadwell},
-    {true, 6, 0x47, 0x47, kBroadwell},      {true, 6, 0x4f, 0x4f, kBroadwell},
-    {true, 6, 0x56, 0x56, kBroadwell},      {true, 6, 0x4e, 0x4e, kSkylake},
-    {true, 6, 0x5e, 0x5e, kSkylake},        {true, 6, 0x8e, 0x8e, kSkylake},
-    {true, 6, 0x9e, 0x9e, kSkylake},        {true, 6, 0xa5, 0xa6, kSkylake},
-    {true, 6, 0x55, 0x55, kSkylakeServer},  {true, 6, 0x6a, 0x6a, kIceLake},
-    {true, 6, 0x6c, 0x6c, kIceLake},        {true, 6, 0x7d, 0x7e, kIceLake},
-    {true, 6, 0x8c, 0x8d, kIceLake},        {true, 6, 0xa7, 0xa7, kIceLake},
-    {true, 6, 0x8f, 0x8f, kSapphireRapids}, {true, 6, 0xcf, 0xcf, kSapphireRapids},
-    {true, 6, 0xad, 0xae, kSapphireRapids}, {true, 6, 0x97, 0x97, kAlderLake},
-    {true, 6, 0x9a, 0x9a, kAlderLake},      {true, 6, 0xb7, 0xb7, kAlderLake},
-    {true, 6, 0xba, 0xba, kAlderLake},      {true, 6, 0xbf, 0xbf, kAlderLake},
-    {true, 6, 0xaa, 0xaa, kAlderLake},      {true, 6, 0xac, 0xac, kAlderLake},
-    {true, 6, 0xb5, 0xb5, kAlderLake},      {false, 0x17, 0x00, 0x2f, kZen1},
-    {false, 0x17, 0x50, 0x5f, kZen1},       {false, 0x17, 0x30, 0x4f, kZen2},
-    {false, 0x17, 0x60, 0x7f, kZen2},       {false, 0x17, 0x90, 0x91, kZen2},
-    {false, 0x17, 0xa0, 0xaf, kZen2},       {false, 0x19, 0x00, 0x0f, kZen3},
-    {false, 0x19, 0x20, 0x5f, kZen3},       {false, 0x19, 0x10, 0x1f, kZen4},
-    {false, 0x19, 0x60, 0xaf, kZen4},       {false, 0x1a, 0x00, 0x2f, kZen5},
-    {false, 0x1a, 0x40, 0x4f, kZen5},       {false, 0x1a, 0x60, 0x7f, kZen5},
+    {6, 0x2a, 0x2a, kSandyBridge},    {6, 0x2d, 0x2d, kSandyBridge},    {6, 0x3a, 0x3a, kIvyBridge},
+    {6, 0x3e, 0x3e, kIvyBridge},      {6, 0x3c, 0x3c, kHaswell},        {6, 0x3f, 0x3f, kHaswell},
+    {6, 0x45, 0x46, kHaswell},        {6, 0x3d, 0x3d, kBroadwell},      {6, 0x47, 0x47, kBroadwell},
+    {6, 0x4f, 0x4f, kBroadwell},      {6, 0x56, 0x56, kBroadwell},      {6, 0x4e, 0x4e, kSkylake},
+    {6, 0x5e, 0x5e, kSkylake},        {6, 0x8e, 0x8e, kSkylake},        {6, 0x9e, 0x9e, kSkylake},
+    {6, 0xa5, 0xa6, kSkylake},        {6, 0x55, 0x55, kSkylakeServer},  {6, 0x6a, 0x6a, kIceLake},
+    {6, 0x6c, 0x6c, kIceLake},        {6, 0x7d, 0x7e, kIceLake},        {6, 0x8c, 0x8d, kIceLake},
+    {6, 0xa7, 0xa7, kIceLake},        {6, 0x8f, 0x8f, kSapphireRapids}, {6, 0xcf, 0xcf, kSapphireRapids},
+    {6, 0xad, 0xae, kSapphireRapids}, {6, 0x97, 0x97, kAlderLake},      {6, 0x9a, 0x9a, kAlderLake},
+    {6, 0xb7, 0xb7, kAlderLake},      {6, 0xba, 0xba, kAlderLake},      {6, 0xbf, 0xbf, kAlderLake},
+    {6, 0xaa, 0xaa, kAlderLake},      {6, 0xac, 0xac, kAlderLake},      {6, 0xb5, 0xb5, kAlderLake},
+    {0x17, 0x00, 0x2f, kZen1},        {0x17, 0x50, 0x5f, kZen1},        {0x17, 0x30, 0x4f, kZen2},
+    {0x17, 0x60, 0x7f, kZen2},        {0x17, 0x90, 0x91, kZen2},        {0x17, 0xa0, 0xaf, kZen2},
+    {0x19, 0x00, 0x0f, kZen3},        {0x19, 0x20, 0x5f, kZen3},        {0x19, 0x10, 0x1f, kZen4},
+    {0x19, 0x60, 0xaf, kZen4},        {0x1a, 0x00, 0x2f, kZen5},        {0x1a, 0x40, 0x4f, kZen5},
+    {0x1a, 0x60, 0x7f, kZen5},
 };
 
 const char* NameOf(Microarchitecture core) {
@@ -269,9 +232,7 @@ const CounterSet kCounterSets[kCounterSetCount] = {
      "Intel's cores since Sandy Bridge, AMD's since Zen 4"},
 };
 
-size_t CounterLineCount() { return kLineCount; }
-
-const CounterLine& CounterLineAt(size_t index) { return kLines[index]; }
+std::span<const CounterLine> CounterLines() { return kLines; }
 
 bool IsOn(const CounterLine& line, const Processor& processor) {
   return line.cores == 0 || (line.cores & processor.core) != 0;
@@ -285,13 +246,6 @@ bool IsInSet(const CounterLine& line, size_t set, const Processor& processor) {
   return line.set_cores == 0 || (line.set_cores & processor.core) != 0;
 }
 
-size_t KnownCounterCount() { return kLineCount; }
-
-KnownCounter KnownCounterAt(size_t index) {
-  const CounterLine& line = kLines[index];
-  return {line.name, line.alias, line.meaning, UnitOf(line), line.cores};
-}
-
 // Identifies a processor's core by vendor, family and model. Families and models: Intel's perfmon mapfile.csv
 // (github.com/intel/perfmon) and Linux's arch/x86/kernel/cpu/amd.c (bsp_init_amd).
 Processor ProcessorOf(const char* vendor, uint32_t family, uint32_t model, bool has_smt) {
@@ -303,10 +257,8 @@ Processor ProcessorOf(const char* vendor, uint32_t family, uint32_t model, bool 
   const bool is_intel = strcmp(vendor, "GenuineIntel") == 0;
   if (is_intel || strcmp(vendor, "AuthenticAMD") == 0) {
     for (const Models& models : kModels) {
-      if (models.is_intel == is_intel && models.family == family && models.first_model <= model &&
-          model <= models.last_model) {
-        processor.core = models.core;
-      }
+      bool is_of_vendor = (models.family == 6) == is_intel && models.family == family;
+      if (is_of_vendor && models.first_model <= model && model <= models.last_model) processor.core = models.core;
     }
   }
   processor.core_name = NameOf(processor.core);

@@ -3,6 +3,8 @@
 // Thread: any; writes only to its arguments. Reads files only through the caller's function.
 #pragma once
 
+#include <span>
+
 #include "preload/format/record.h"
 
 namespace dlhook::inline counters {
@@ -87,19 +89,6 @@ using ReadSmallFile = bool (*)(const char* path, char* text, size_t size);
 // The counters in `words` ("software,instructions:u,PAPI_FP_OPS,cpu/event=0x3c/"), each once, in order.
 void ParseCounters(const char* words, const Processor& processor, ReadSmallFile read_file, CounterList* list);
 
-// For the lists of `dlhook counters` and the help. ParseCounters accepts these names on any processor.
-struct KnownCounter {
-  const char* name;
-  const char* alias;    // perf's other name; null: none
-  const char* meaning;  // a clause for the user
-  CounterUnit unit;
-  uint32_t cores;  // Microarchitecture bits; 0: any
-};
-size_t KnownCounterCount();
-KnownCounter KnownCounterAt(size_t index);
-// By its name in the trace, with or without ":u" or ":k"; false: a raw event, or one of PAPI's.
-bool FindKnownCounter(const char* name, KnownCounter* counter);
-
 struct CounterSet {
   const char* name;
   const char* meaning;
@@ -108,9 +97,6 @@ struct CounterSet {
 constexpr size_t kCounterSetCount = 5;
 extern const CounterSet kCounterSets[kCounterSetCount];  // software, basic, cache, flops, topdown
 
-// A line of the table of counters, shared by counter_names.cc, which defines it, and counter_words.cc, which looks up
-// words in it.
-// Thread: any; constant.
 enum CounterFlag : uint16_t {
   kInNs = 1,
   kInKernel = 2,
@@ -121,10 +107,11 @@ enum CounterFlag : uint16_t {
 };
 constexpr uint32_t kNotZen = ~uint32_t{0};  // for set_cores
 
+// A known counter. ParseCounters accepts its name on any processor.
 struct CounterLine {
   const char* name;
-  const char* alias;
-  const char* meaning;
+  const char* alias;    // perf's other name; null: none
+  const char* meaning;  // a clause for the user
   uint32_t type;
   uint64_t config;
   uint8_t sources;
@@ -134,8 +121,9 @@ struct CounterLine {
   uint16_t flags;
 };
 
-size_t CounterLineCount();
-const CounterLine& CounterLineAt(size_t index);
+std::span<const CounterLine> CounterLines();
+// By its name in the trace, with or without ":u" or ":k"; null: a raw event, or one of PAPI's.
+const CounterLine* FindCounterLine(const char* name);
 
 inline CounterUnit UnitOf(const CounterLine& line) {
   return (line.flags & kInNs) != 0 ? CounterUnit::kNanoseconds : CounterUnit::kCount;

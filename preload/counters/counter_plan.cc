@@ -175,10 +175,9 @@ void PlanPapiOnce() {
     g_papi_is_planned.store(true, std::memory_order_release);
     return;
   }
-  timespec nap = {0, 1000 * 1000};
   // Planning that the parent of a forked child had begun does not end here.
   for (int ms = 0; planner == ProcessId() && ms < kLongestPapiWaitMs; ++ms) {
-    clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
+    SleepFor(1'000'000);
     if (g_papi_is_planned.load(std::memory_order_acquire)) return;
   }
   ReportCounter(g_of_papi[0]->name, CapabilityState::kLost,

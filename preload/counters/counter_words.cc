@@ -84,10 +84,10 @@ bool TakeModifiers(const char* text, CounterSpec* spec) {
 
 void AddSet(size_t set, const Processor& processor, CounterList* list) {
   bool has_any = false;
-  for (size_t i = 0; i < CounterLineCount(); ++i) {
-    if (!IsInSet(CounterLineAt(i), set, processor)) continue;
+  for (const CounterLine& line : CounterLines()) {
+    if (!IsInSet(line, set, processor)) continue;
     has_any = true;
-    Add(list, SpecOf(CounterLineAt(i), kCounterSets[set].name));
+    Add(list, SpecOf(line, kCounterSets[set].name));
   }
   if (has_any) return;
   char what[120];
@@ -106,8 +106,7 @@ bool IsNamed(const CounterLine& line, const char* word, size_t length) {
 bool AddNamed(const char* word, const Processor& processor, CounterList* list) {
   const size_t length = strcspn(word, ":");
   bool is_known = false;
-  for (size_t i = 0; i < CounterLineCount(); ++i) {
-    const CounterLine& line = CounterLineAt(i);
+  for (const CounterLine& line : CounterLines()) {
     if (!IsNamed(line, word, length)) continue;
     is_known = true;
     if (!IsOn(line, processor)) continue;
@@ -273,13 +272,11 @@ void AddWord(const char* word, const Processor& processor, ReadSmallFile read_fi
 
 }  // namespace
 
-bool FindKnownCounter(const char* name, KnownCounter* counter) {
-  for (size_t i = 0; i < CounterLineCount(); ++i) {
-    if (!IsNamed(CounterLineAt(i), name, strcspn(name, ":"))) continue;
-    *counter = KnownCounterAt(i);
-    return true;
+const CounterLine* FindCounterLine(const char* name) {
+  for (const CounterLine& line : CounterLines()) {
+    if (IsNamed(line, name, strcspn(name, ":"))) return &line;
   }
-  return false;
+  return nullptr;
 }
 
 void ParseCounters(const char* words, const Processor& processor, ReadSmallFile read_file, CounterList* list) {

@@ -24,6 +24,15 @@ inline uint64_t ClockNanoseconds(clockid_t clock) {
   return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
+inline timespec TimespecOf(uint64_t ns) {
+  return {static_cast<time_t>(ns / 1000000000u), static_cast<long>(ns % 1000000000u)};
+}
+
+inline void SleepFor(uint64_t ns) {
+  const timespec time = TimespecOf(ns);
+  clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
+}
+
 // The compiler's own builtins: <x86intrin.h> is 54 000 lines, in each file of the shim.
 inline uint64_t ReadTicks(ClockKind kind) {
   if (__builtin_expect(kind == ClockKind::kTsc, 1)) return __builtin_ia32_rdtsc();

@@ -1,6 +1,7 @@
 #include "preload/gpu/activity_buffers.h"
 
 #include <initializer_list>
+#include <iterator>
 
 #include "preload/base/own_pages.h"
 
@@ -65,8 +66,7 @@ bool IsScratch(const ActivityBuffers& pool, uint32_t number) {
 size_t FewRecords(const ActivityBuffers& pool) {
   uint32_t records = pool.records.load(std::memory_order_relaxed);
   uint32_t quarter = pool.with_few.load(std::memory_order_relaxed) * 4 / kFewRecordsBuffers;
-  size_t few = size_t{records < kFewestRecords ? kFewestRecords : records} << (2 * quarter);
-  return few < kRecordsOfWhole ? few : kRecordsOfWhole;
+  return std::min(size_t{std::max(records, kFewestRecords)} << (2 * quarter), size_t{kRecordsOfWhole});
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ BufferGift TakeActivityBuffer(ActivityBuffers* pool, uint64_t total) {
   }
   if (gift.data == nullptr) {
     gift = {nullptr, ActivityBufferBytes(total), 0};
-    uint64_t most = total / gift.bytes < kMostActivityBuffers / 2 ? total / gift.bytes : kMostActivityBuffers / 2;
+    uint64_t most = std::min(total / gift.bytes, uint64_t{kMostActivityBuffers / 2});
     gift.data = Take(pool, BufferKind::kWhole, most, gift.bytes);
   }
   if (gift.data != nullptr) pool->at_cupti.fetch_add(1, std::memory_order_relaxed);
@@ -93,8 +93,7 @@ bool IsOfPool(const ActivityBuffers& pool, const uint8_t* data) { return NumberO
 
 void AdaptRecords(ActivityBuffers* pool) {
   uint32_t filled = pool->filled.exchange(0, std::memory_order_relaxed);
-  uint32_t records = pool->records.load(std::memory_order_relaxed);
-  if (records < kFewestRecords) records = kFewestRecords;
+  uint32_t records = std::max(pool->records.load(std::memory_order_relaxed), kFewestRecords);
   if (filled > kManyBuffers && records < kRecordsOfWhole) records *= 4;
   if (filled == 0 && pool->at_cupti.load(std::memory_order_relaxed) != 0) records /= 4;
   pool->records.store(records, std::memory_order_relaxed);
@@ -151,18 +150,11 @@ namespace {
 
 // Indexed by CUpti_ActivityMemcpyKind: arrays are device memory.
 CopyDirection DirectionOf(uint8_t copy_kind) {
-  static constexpr CopyDirection kDirections[] = {CopyDirection::kUnknown,
-                                                  CopyDirection::kHostToDevice,
-                                                  CopyDirection::kDeviceToHost,
-                                                  CopyDirection::kHostToDevice,
-                                                  CopyDirection::kDeviceToHost,
-                                                  CopyDirection::kDeviceToDevice,
-                                                  CopyDirection::kDeviceToDevice,
-                                                  CopyDirection::kDeviceToDevice,
-                                                  CopyDirection::kDeviceToDevice,
-                                                  CopyDirection::kHostToHost,
-                                                  CopyDirection::kPeer};
-  return copy_kind < sizeof kDirections / sizeof kDirections[0] ? kDirections[copy_kind] : CopyDirection::kUnknown;
+  using enum CopyDirection;
+  static constexpr CopyDirection kDirections[] = {
+      kUnknown,        kHostToDevice,   kDeviceToHost,   kHostToDevice, kDeviceToHost, kDeviceToDevice,
+      kDeviceToDevice, kDeviceToDevice, kDeviceToDevice, kHostToHost,   kPeer};
+  return copy_kind < std::size(kDirections) ? kDirections[copy_kind] : kUnknown;
 }
 
 enum MemoryKind : uint8_t { kPageable = 1, kPinned = 2, kManaged = 5, kManagedStatic = 7 };
@@ -227,19 +219,6 @@ void ReadSet(const cupti::MemsetRecord& record, uint32_t version, GpuActivityRec
   activity->host_memory = HostMemoryOf(static_cast<uint8_t>(record.memory), 0);
 }
 
-void Shift(uint64_t* time_ns, int64_t offset_ns) {
-  if (*time_ns != 0) *time_ns += static_cast<uint64_t>(offset_ns);
-}
-
-ActivityUse Finish(int64_t clock_offset_ns, GpuActivityRecord* activity) {
-  // Only one of the times: the buffer was forced out of CUPTI before the work was complete.
-  if (activity->start_ns == 0 || activity->end_ns == 0) return ActivityUse::kWithoutTimes;
-  for (uint64_t* time : {&activity->start_ns, &activity->end_ns, &activity->queued_ns, &activity->submitted_ns}) {
-    Shift(time, clock_offset_ns);
-  }
-  return ActivityUse::kActivity;
-}
-
 }  // namespace
 
 ActivityUse ReadActivity(const void* record, uint32_t version, int64_t clock_offset_ns, GpuActivityRecord* activity,
@@ -255,24 +234,24 @@ ActivityUse ReadActivity(const void* record, uint32_t version, int64_t clock_off
       auto kernel = static_cast<const cupti::KernelRecord*>(record);
       *kernel_name = kernel->name;
       ReadKernel(*kernel, version, activity);
-      return Finish(clock_offset_ns, activity);
+      break;
     }
     case cupti::kMemcpy:
       ReadCopy(*static_cast<const cupti::MemcpyRecord*>(record), version, activity);
-      return Finish(clock_offset_ns, activity);
+      break;
     case cupti::kMemcpyPeer:
       ReadCopy(*static_cast<const cupti::MemcpyPeerRecord*>(record), version, activity);
       activity->direction = CopyDirection::kPeer;
-      return Finish(clock_offset_ns, activity);
+      break;
     case cupti::kMemset:
       ReadSet(*static_cast<const cupti::MemsetRecord*>(record), version, activity);
-      return Finish(clock_offset_ns, activity);
+      break;
     case cupti::kOverhead: {
       auto overhead = static_cast<const cupti::OverheadRecord*>(record);
       activity->kind = GpuActivityKind::kOverhead;
       activity->start_ns = overhead->start;
       activity->end_ns = overhead->end;
-      return Finish(clock_offset_ns, activity);
+      break;
     }
     case cupti::kDevice:
       return ActivityUse::kDevice;
@@ -284,6 +263,12 @@ ActivityUse ReadActivity(const void* record, uint32_t version, int64_t clock_off
     default:
       return ActivityUse::kUnknown;
   }
+  // Only one of the times: the buffer was forced out of CUPTI before the work was complete.
+  if (activity->start_ns == 0 || activity->end_ns == 0) return ActivityUse::kWithoutTimes;
+  for (uint64_t* time_ns : {&activity->start_ns, &activity->end_ns, &activity->queued_ns, &activity->submitted_ns}) {
+    if (*time_ns != 0) *time_ns += static_cast<uint64_t>(clock_offset_ns);
+  }
+  return ActivityUse::kActivity;
 }
 
 void ReadDevice(const cupti::DeviceRecord& record, uint32_t version, GpuDeviceRecord* device) {

@@ -3,6 +3,8 @@
 // instructions, during which nothing is called.
 #pragma once
 
+#include <algorithm>
+
 #include "preload/abi/cupti_abi.h"
 #include "preload/base/spin_lock.h"
 #include "preload/format/gpu_records.h"
@@ -16,8 +18,7 @@ constexpr uint32_t kMostActivityBuffers = 2048;
 constexpr uint64_t ActivityBufferBytes(uint64_t total) {
   constexpr uint64_t kLeast = 256 << 10;
   constexpr uint64_t kMost = 8 << 20;
-  uint64_t bytes = total / 32 / 4096 * 4096;
-  return bytes < kLeast ? kLeast : bytes > kMost ? kMost : bytes;
+  return std::clamp(total / 32 / 4096 * 4096, kLeast, kMost);
 }
 
 // CUPTI does not return a buffer that contains an incomplete record. So its first few buffers take few records,
@@ -77,10 +78,7 @@ ActivityBuffer* NextFullBuffer(ActivityBuffers* pool);
 bool HasFullBuffer(ActivityBuffers* pool);
 void ReturnActivityBuffer(ActivityBuffers* pool, ActivityBuffer* buffer);
 
-// Converts CUPTI's records to dlhook's. Pure functions.
-// Thread: any.
-
-// The meaning of a CUPTI record.
+// The meaning of a CUPTI record, which the pure functions below convert.
 enum class ActivityUse : uint32_t {
   kActivity,      // GPU work, or the cost of measuring it
   kWithoutTimes,  // GPU work at an unknown time

@@ -2,11 +2,11 @@
 // want.
 #include "preload/gpu/cupti_api.h"
 
-#include <link.h>
 #include <stdlib.h>
 
 #include <initializer_list>
 
+#include "preload/base/loaded_objects.h"
 #include "preload/format/folders.h"
 #include "preload/link/resolver.h"
 
@@ -26,16 +26,14 @@ struct MappedLibraries {
 
 bool StartsWith(const char* text, const char* prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
 
-int NoteLibrary(dl_phdr_info* info, size_t, void* argument) {
-  auto found = static_cast<MappedLibraries*>(argument);
-  const char* base = BaseName(info->dlpi_name);
+void NoteLibrary(const char* path, MappedLibraries* found) {
+  const char* base = BaseName(path);
   char(*place)[512] = StartsWith(base, "libcupti.so")    ? &found->cupti
                       : StartsWith(base, "libcudart.so") ? &found->runtime
                       : StartsWith(base, "libcublas.so") ? &found->math
                       : StartsWith(base, "libcudnn.so")  ? &found->math
                                                          : nullptr;
-  if (place != nullptr && (*place)[0] == '\0') snprintf(*place, sizeof *place, "%s", info->dlpi_name);
-  return 0;
+  if (place != nullptr && (*place)[0] == '\0') snprintf(*place, sizeof *place, "%s", path);
 }
 
 void* OpenFile(const char* path) {
@@ -98,7 +96,7 @@ int MajorOf(const char* path) {
 
 void* OpenLibrary() {
   MappedLibraries mapped = {};
-  dl_iterate_phdr(&NoteLibrary, &mapped);
+  AnyLoadedObject([&](const dl_phdr_info& info) { return NoteLibrary(info.dlpi_name, &mapped), false; });
   if (mapped.cupti[0] != '\0') return dlopen(mapped.cupti, RTLD_NOW | RTLD_LOCAL);
   constexpr int kNewest = 13;
   constexpr int kOldest = 10;

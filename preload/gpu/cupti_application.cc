@@ -26,19 +26,9 @@ void CuptiApplication::TakeBuffer() {
   TellIfFree();
 }
 
-bool CuptiApplication::HoldsAny() {
+CuptiApplication::Use CuptiApplication::Now() {
   SpinLockHolder holder(&lock_);
-  return IsHeld();
-}
-
-bool CuptiApplication::IsSubscribed() {
-  SpinLockHolder holder(&lock_);
-  return subscriptions_ != 0;
-}
-
-bool CuptiApplication::HasFinalized() {
-  SpinLockHolder holder(&lock_);
-  return has_finalized_;
+  return {IsHeld(), subscriptions_ != 0, has_finalized_};
 }
 
 void CuptiApplication::Hold(uint64_t scope, uint64_t what, bool on) {

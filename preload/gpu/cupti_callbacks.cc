@@ -3,11 +3,11 @@
 #include "preload/format/clock.h"
 #include "preload/gpu/cupti_hooks.h"
 #include "preload/gpu/gpu_state.h"
-#include "preload/gpu/gpu_thread.h"
 #include "preload/gpu/gpu_time.h"
 #include "preload/gpu/injection.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/process_state.h"
+#include "preload/runtime/scope.h"
 
 namespace dlhook::inline gpu {
 namespace {
@@ -30,7 +30,7 @@ void TellLink(ThreadState* thread, uint32_t correlation) {
   record.ticks = ReadTicks(thread->clock);
   record.sequence = sequence;
   record.correlation = correlation;
-  WriteGpuRecord(thread, &record.header, nullptr, 0, false);
+  WriteGpuRecord(thread, &record.header);
 }
 
 void TellGraphNode(GpuState* state, ThreadState* thread, const cupti::GraphData& graph, bool is_clone) {
@@ -47,7 +47,7 @@ void TellGraphNode(GpuState* state, ThreadState* thread, const cupti::GraphData&
   if (!is_known) return;
   record.ticks = ReadTicks(thread->clock);
   record.sequence = EnclosingSequence(thread);
-  WriteGpuRecord(thread, &record.header, nullptr, 0, false);
+  WriteGpuRecord(thread, &record.header);
 }
 
 void OnResource(GpuState* state, uint32_t id, const cupti::ResourceData& data) {
@@ -57,7 +57,7 @@ void OnResource(GpuState* state, uint32_t id, const cupti::ResourceData& data) {
   }
   bool is_node = id == cupti::kGraphNodeCreated || id == cupti::kGraphNodeCloned;
   if (is_node) state->has_graphs.store(1, std::memory_order_relaxed);
-  ThreadState* thread = is_node && data.descriptor != nullptr ? RecordingThread(GpuFamilies()) : nullptr;
+  ThreadState* thread = is_node && data.descriptor != nullptr ? ScopeThread(GpuFamilies()) : nullptr;
   if (thread != nullptr) TellGraphNode(state, thread, *data.descriptor, id == cupti::kGraphNodeCloned);
 }
 
@@ -106,16 +106,13 @@ void EnableFunctions(const CuptiApi& api, bool on) {
     enable(cupti::kRuntime);
     return;
   }
-  for (size_t i = 0; i < kWorkCallbackCount; ++i) {
-    const CallbackRange& range = kWorkCallbacks[i];
+  for (const CallbackRange& range : kWorkCallbacks) {
     auto enable = range.domain == cupti::kDomainDriver ? api.enable_driver_api : api.enable_runtime_api;
     for (uint32_t id = range.first; id <= range.last; ++id) enable(id, on ? 1 : 0);
   }
 }
 
-}  // namespace
-
-const CallbackRange kWorkCallbacks[] = {
+constexpr CallbackRange kRanges[] = {
     {cupti::kDomainDriver, 43, 82},     // cuMemcpyHtoD … cu64Memcpy3DAsync, cuMemsetD8 … cu64MemsetD2D32
     {cupti::kDomainDriver, 115, 117},   // cuLaunch, cuLaunchGrid, cuLaunchGridAsync
     {cupti::kDomainDriver, 216, 227},   // cuMemsetD8Async … cu64MemsetD2D32Async
@@ -152,14 +149,10 @@ const CallbackRange kWorkCallbacks[] = {
     {cupti::kDomainRuntime, 509, 512},  // cudaMemcpyBatchAsync, cudaMemcpy3DBatchAsync, _ptsz (13.0)
     {cupti::kDomainRuntime, 554, 557},  // cudaMemcpyWithAttributesAsync, cudaMemcpy3DWithAttributesAsync, _ptsz (13.2)
 };
-const size_t kWorkCallbackCount = sizeof kWorkCallbacks / sizeof kWorkCallbacks[0];
 
-ThreadState* RecordingThread(uint32_t families) {
-  ThreadState* thread = dlhook_thread;
-  if (__builtin_expect(thread == nullptr || thread->active == 0, 0)) thread = AttachThread(families);
-  if (thread == nullptr) return nullptr;
-  return (thread->session->enabled_families.load(std::memory_order_relaxed) & families) != 0 ? thread : nullptr;
-}
+}  // namespace
+
+constinit const std::span<const CallbackRange> kWorkCallbacks = kRanges;
 
 void OnCuptiCallback(void*, uint32_t domain, uint32_t id, const void* data) {
   GpuState* state = g_gpu_state.load(std::memory_order_acquire);
@@ -176,7 +169,7 @@ void OnCuptiCallback(void*, uint32_t domain, uint32_t id, const void* data) {
     if (IsInjected() && state->exit_handler_due.exchange(0) != 0) FinishGpuTimeAtExit();
     return;
   }
-  ThreadState* thread = RecordingThread(GpuFamilies());
+  ThreadState* thread = ScopeThread(GpuFamilies());
   if (thread != nullptr) TellLink(thread, call->correlation);
 }
 

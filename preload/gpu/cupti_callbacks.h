@@ -4,6 +4,8 @@
 // for such callbacks.
 #pragma once
 
+#include <span>
+
 #include "preload/format/gpu_records.h"
 #include "preload/format/record.h"
 #include "preload/gpu/cupti_api.h"
@@ -18,11 +20,7 @@ struct CallbackRange {
   uint16_t first;
   uint16_t last;
 };
-extern const CallbackRange kWorkCallbacks[];
-extern const size_t kWorkCallbackCount;
-
-// The calling thread if it currently records one of these families, else null.
-ThreadState* RecordingThread(uint32_t families);
+extern const std::span<const CallbackRange> kWorkCallbacks;
 
 void OnCuptiCallback(void* user, uint32_t domain, uint32_t id, const void* data);
 void OnBufferRequested(uint8_t** buffer, size_t* size, size_t* most_records);
@@ -34,11 +32,8 @@ bool TakeOwnBuffer(uint8_t* buffer, size_t valid);
 
 // Joins GPU work with calls while the only subscription belongs to the application, so that our callbacks do not run:
 // CUPTI itself records what was pushed around a call, in a separate record before that of the CUDA function.
-// Thread: StartExternalCorrelation and StopExternalCorrelation under GpuState.control; Push and Pop on the call's
-// thread; LinkOf on dlhook-gpu.
 
-// Enables the necessary records: CUPTI's own of what was pushed, and those of functions that cause GPU work. False: not
-// available.
+// Enables these records, and those of functions that cause GPU work. False: not available. Under GpuState.control.
 bool StartExternalCorrelation(const CuptiApi& api);
 void StopExternalCorrelation(const CuptiApi& api);
 
@@ -50,8 +45,7 @@ void PopGpuCall(const CuptiApi& api, ThreadState* thread);
 // The stacks are gone, because CUPTI was finalized.
 void ForgetPushedCalls();
 
-// The link in a record of kind EXTERNAL_CORRELATION. False: it is not dlhook's. Its `ticks` are 0: the call gives the
-// time.
+// The link in a record of kind EXTERNAL_CORRELATION, without time. False: it is not dlhook's. On dlhook-gpu.
 bool LinkOf(const cupti::ExternalCorrelationRecord& record, GpuLinkRecord* link);
 
 }  // namespace dlhook::inline gpu

@@ -9,16 +9,7 @@
 
 namespace dlhook::inline gpu {
 
-// What dlhook must know about the application when it opens CUPTI.
-struct ApplicationCupti {
-  bool holds;           // it uses CUPTI right now: we must not call it
-  bool is_subscribed;   // it holds the subscription, but measures nothing: the activity API is available
-  bool has_timestamps;  // times come from its own function until UseOwnTimestamps
-  bool has_finalized;   // CUPTI was finalized once
-};
-ApplicationCupti ApplicationCuptiState();
-
-// Before our kinds are enabled: switches to CLOCK_REALTIME if the application has set another source.
+// Before our kinds are enabled: switches to CLOCK_REALTIME if the application has set another source of times.
 void UseOwnTimestamps();
 
 // After our kinds are disabled and our buffers are back: restores the application's own buffer functions and source of
@@ -27,11 +18,6 @@ void RestoreApplicationCupti();
 
 // CUPTI has returned a buffer to dlhook's function that dlhook did not lend.
 void ReturnApplicationBuffer(void* context, uint32_t stream, uint8_t* buffer, size_t bytes, size_t valid_bytes);
-
-// What the application itself holds of CUPTI, according to its own calls (gpu/cupti_hooks.cc). CUPTI knows one client
-// per process: while the application holds anything, dlhook does not use it (README.md, "Sharing CUPTI with the
-// application").
-// Thread: any; a spin lock held for some instructions. Makes no call into CUPTI.
 
 // The effect of a CUPTI function on other users of CUPTI.
 enum class CuptiRole : uint8_t {
@@ -63,6 +49,8 @@ struct CuptiCall {
   uint64_t arguments[kArguments];
 };
 
+// What the application holds of CUPTI, according to its own calls: while it holds anything, dlhook does not use CUPTI.
+// Thread: any; a spin lock held for some instructions. Makes no call into CUPTI.
 class CuptiApplication {
  public:
   // `on_free`: called under the lock when the application no longer holds anything: may only set a mark. May be called
@@ -80,9 +68,13 @@ class CuptiApplication {
   void LendBuffer();
   void TakeBuffer();
 
-  bool HoldsAny();
-  bool IsSubscribed();
-  bool HasFinalized();
+  // What dlhook must know when it opens CUPTI.
+  struct Use {
+    bool holds;          // the application uses CUPTI right now: we must not call it
+    bool is_subscribed;  // it holds the subscription, but measures nothing: the activity API is available
+    bool has_finalized;  // CUPTI was finalized once
+  };
+  Use Now();
 
  private:
   // Something enabled until it is disabled. For kinds of activity the scope is 0 or the context; otherwise a small
@@ -113,5 +105,7 @@ class CuptiApplication {
   bool is_full_ = false;  // more than can be stored: held until cuptiFinalize
   bool has_finalized_ = false;
 };
+
+CuptiApplication::Use ApplicationCupti();
 
 }  // namespace dlhook::inline gpu

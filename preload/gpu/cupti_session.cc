@@ -8,7 +8,6 @@
 #include "preload/format/clock.h"
 #include "preload/gpu/cupti_callbacks.h"
 #include "preload/gpu/cupti_hooks.h"
-#include "preload/gpu/gpu_thread.h"
 #include "preload/gpu/injection.h"
 #include "preload/runtime/config.h"
 
@@ -54,8 +53,7 @@ int Subscribe(const CuptiApi& api, void** subscriber, char (&holder)[cupti::kSub
 }
 
 void SwitchWorkCallbacks(const CuptiApi& api, void* subscriber, bool is_on) {
-  for (size_t i = 0; i < kWorkCallbackCount; ++i) {
-    const CallbackRange& range = kWorkCallbacks[i];
+  for (const CallbackRange& range : kWorkCallbacks) {
     for (uint32_t id = range.first; id <= range.last; ++id) api.enable_callback(is_on, subscriber, range.domain, id);
   }
 }
@@ -103,7 +101,7 @@ int64_t ClockOffsetNs(const CuptiApi& api) {
 }
 
 // Before any call that would affect another client.
-CuptiAnswer AskApplication(const CuptiApi& api, const ApplicationCupti& application, char* reason,
+CuptiAnswer AskApplication(const CuptiApi& api, const CuptiApplication::Use& application, char* reason,
                            size_t reason_bytes) {
   const char* why = nullptr;
   if (application.holds) why = "the program uses CUPTI itself";
@@ -144,13 +142,13 @@ CuptiAnswer Refuse(const CuptiApi& api, GpuState* state, int result, char* reaso
 }  // namespace
 
 CuptiAnswer OpenCupti(const CuptiApi& api, GpuState* state, char* reason, size_t reason_bytes) {
-  ApplicationCupti application = ApplicationCuptiState();
+  const CuptiApplication::Use application = ApplicationCupti();
   CuptiAnswer answer = AskApplication(api, application, reason, reason_bytes);
   if (answer != CuptiAnswer::kOn) return answer;
   if (!application.is_subscribed) answer = BecomeSubscriber(api, state, reason, reason_bytes);
   if (answer != CuptiAnswer::kOn) return answer;
   SetUp(api, state);
-  if (application.has_timestamps) UseOwnTimestamps();
+  UseOwnTimestamps();
   state->clock_offset_ns = ClockOffsetNs(api);
   int result = api.register_callbacks(&OnBufferRequested, &OnBufferCompleted);
   if (result == cupti::kSuccess) result = EnableKinds(api);

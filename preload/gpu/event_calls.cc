@@ -30,12 +30,9 @@ constexpr uint32_t kMostDriverMisses = 64;
 constexpr int kMostDriverYields = 10000;      // while another thread looks up the driver
 constexpr size_t kStreamInLaunchConfig = 32;  // bytes, in cudaLaunchConfig_t and CUlaunchConfig
 
-bool AskForStream(GetStream StreamApi::*getter, const EventCall& call, uintptr_t* stream) {
-  const void* found = nullptr;
-  if (!StreamOfHandle(getter, call.argument, call.real, &found)) return false;
-  *stream = reinterpret_cast<uintptr_t>(found);
-  return true;
-}
+// Of EventWork::kCublas and those that follow.
+constexpr GetStream StreamApi::*kGetters[] = {&StreamApi::cublas, &StreamApi::cudnn, &StreamApi::cusparse,
+                                              &StreamApi::cusolver_dn, &StreamApi::cusolver_sp};
 
 bool StreamOf(const EventCall& call, uintptr_t* stream) {
   *stream = 0;
@@ -51,15 +48,16 @@ bool StreamOf(const EventCall& call, uintptr_t* stream) {
       memcpy(stream, static_cast<const char*>(call.argument) + kStreamInLaunchConfig, sizeof *stream);
       return true;
     case EventWork::kCublas:
-      return AskForStream(&StreamApi::cublas, call, stream);
     case EventWork::kCudnn:
-      return AskForStream(&StreamApi::cudnn, call, stream);
     case EventWork::kCusparse:
-      return AskForStream(&StreamApi::cusparse, call, stream);
     case EventWork::kCusolverDn:
-      return AskForStream(&StreamApi::cusolver_dn, call, stream);
-    case EventWork::kCusolverSp:
-      return AskForStream(&StreamApi::cusolver_sp, call, stream);
+    case EventWork::kCusolverSp: {
+      const auto getter = kGetters[static_cast<size_t>(call.work) - static_cast<size_t>(EventWork::kCublas)];
+      const void* found = nullptr;
+      if (!StreamOfHandle(getter, call.argument, call.real, &found)) return false;
+      *stream = reinterpret_cast<uintptr_t>(found);
+      return true;
+    }
     case EventWork::kGroupEnd:
       *stream = t_events.group_stream;
       return t_events.group_stream != 0;
@@ -108,16 +106,6 @@ void* ContextOfStream(const EventDriver& driver, uintptr_t stream) {
 bool IsCaptured(const EventDriver& driver, uintptr_t stream) {
   int status = 0;
   return driver.stream_is_capturing(reinterpret_cast<void*>(stream), &status) != kDriverSuccess || status != 0;
-}
-
-void DropOpen(EventState* state, EventThread* own, Untimed reason) {
-  EventPair* pair = own->open;
-  own->open = nullptr;
-  CountUntimed(state, reason);
-  if (!EnterAgain(state, pair, own->generation)) return;
-  EventContext* context = pair->context;
-  PutBack(state, pair);
-  LeaveContext(context);
 }
 
 // Whether the timed call goes on, so that the one at `frame` is part of it.
@@ -170,6 +158,30 @@ bool BeginsWork(EventState* state, EventThread* own, const EventCall& call) {
   return false;
 }
 
+// Since the call began, the stream may have been captured, or another context may have become current.
+bool RecordStop(const EventDriver& driver, const EventPair& pair) {
+  if (IsCaptured(driver, pair.stream)) return false;
+  if (pair.stream <= kPerThreadStream && ContextOfStream(driver, pair.stream) != pair.context->context) return false;
+  return driver.event_record(pair.stop, reinterpret_cast<void*>(pair.stream)) == kDriverSuccess;
+}
+
+// `is_left`: the call did not return.
+void EndOpen(EventThread* own, bool is_left) {
+  EventPair* pair = own->open;
+  own->open = nullptr;
+  EventState* state = LiveEventState();
+  if (state == nullptr) return;
+  if (!EnterAgain(state, pair, own->generation)) return CountUntimed(state, Untimed::kContextEnded);
+  EventContext* context = pair->context;
+  if (!is_left && RecordStop(state->driver, *pair)) {
+    PutPending(state, pair);
+  } else {
+    PutBack(state, pair);
+    CountUntimed(state, is_left ? Untimed::kContextEnded : Untimed::kDriverFailed);
+  }
+  LeaveContext(context);
+}
+
 void Begin(EventState* state, CallFrame* frame, const EventCall& call) {
   if (call.work == EventWork::kEndsContext) return EndEventContexts(state, frame->thread, call.argument);
   if (call.work == EventWork::kEndsDevice) return EndEventContexts(state, frame->thread, nullptr);
@@ -178,16 +190,9 @@ void Begin(EventState* state, CallFrame* frame, const EventCall& call) {
   if (!BeginsWork(state, own, call) || frame->thread == nullptr || frame->detail == 0) return;
   if (own->open != nullptr && IsOpen(*own, reinterpret_cast<uintptr_t>(&frame->sequence))) return;
   own->busy = frame->mark.Set();
-  if (own->open != nullptr) DropOpen(state, own, Untimed::kContextEnded);
+  if (own->open != nullptr) EndOpen(own, /*is_left=*/true);
   OpenPair(state, own, frame, call);
   own->busy = 0;
-}
-
-// Since the call began, the stream may have been captured, or another context may have become current.
-bool RecordStop(const EventDriver& driver, const EventPair& pair) {
-  if (IsCaptured(driver, pair.stream)) return false;
-  if (pair.stream <= kPerThreadStream && ContextOfStream(driver, pair.stream) != pair.context->context) return false;
-  return driver.event_record(pair.stop, reinterpret_cast<void*>(pair.stream)) == kDriverSuccess;
 }
 
 }  // namespace
@@ -202,24 +207,9 @@ void BeginCallEvents(CallFrame* frame, const EventCall& call) {
 
 void EndCallEvents(ThreadState* thread) {
   EventThread* own = &t_events;
-  EventPair* pair = own->open;
-  if (pair == nullptr || own->depth != thread->depth + 1) return;
-  EventState* state = LiveEventState();
-  own->open = nullptr;
-  if (state == nullptr) return;
+  if (own->open == nullptr || own->depth != thread->depth + 1) return;
   ErrnoKeeper keeper;
-  if (EnterAgain(state, pair, own->generation)) {
-    EventContext* context = pair->context;
-    if (RecordStop(state->driver, *pair)) {
-      PutPending(state, pair);
-    } else {
-      PutBack(state, pair);
-      CountUntimed(state, Untimed::kDriverFailed);
-    }
-    LeaveContext(context);
-  } else {
-    CountUntimed(state, Untimed::kContextEnded);
-  }
+  EndOpen(own, /*is_left=*/false);
 }
 
 }  // namespace dlhook::inline gpu

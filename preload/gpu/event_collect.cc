@@ -18,22 +18,6 @@ struct Collector {
   bool patient;      // waits for room in its ring
 };
 
-// Streams whose oldest pair was not complete: later pairs on the stream need not be queried.
-struct Unfinished {
-  static constexpr uint32_t kMost = 32;
-  uint32_t streams[kMost];
-  uint32_t count = 0;
-  bool Has(uint32_t stream) const {
-    for (uint32_t i = 0; i < count; ++i) {
-      if (streams[i] == stream) return true;
-    }
-    return false;
-  }
-  void Add(uint32_t stream) {
-    if (count < kMost) streams[count++] = stream;
-  }
-};
-
 bool ElapsedNs(const EventDriver& driver, void* from, void* to, int64_t* nanoseconds) {
   float milliseconds = 0;
   if (driver.event_elapsed(&milliseconds, from, to) != kDriverSuccess) return false;
@@ -60,7 +44,7 @@ bool WriteActivity(const Collector& collector, const EventPair& pair) {
   record.stream = pair.stream_number;
   record.kind = pair.kind;
   record.source = GpuTimeSource::kEvents;
-  WriteGpuRecord(collector.own, &record.header, nullptr, 0, collector.patient);
+  WriteGpuRecord(collector.own, &record.header, collector.patient);
   return true;
 }
 
@@ -95,16 +79,17 @@ bool CollectContext(const Collector& collector, EventContext* context) {
   EventList old = context->waiting;
   context->waiting = {};
   if (old.head != nullptr && collector.own != nullptr) NoteGpuDevice(collector.own, context->device);
-  Unfinished unfinished;
+  bool is_unfinished[kEventStreams + 1] =
+      {};  // by stream: if its oldest pair is not complete, later ones need not be queried
   Outcome worst = Outcome::kDone;
   while (old.head != nullptr) {
     EventPair* pair = old.head;
     old.head = pair->next;
-    bool skip = worst == Outcome::kLost || unfinished.Has(pair->stream_number);
+    bool skip = worst == Outcome::kLost || is_unfinished[pair->stream_number];
     Outcome outcome = skip ? Outcome::kNotYet : Finish(collector, pair);
     if (outcome == Outcome::kLost) worst = outcome;
     if (outcome == Outcome::kDone) continue;
-    unfinished.Add(pair->stream_number);
+    is_unfinished[pair->stream_number] = true;
     Append(&context->waiting, pair);
   }
   return worst != Outcome::kLost;
@@ -125,18 +110,13 @@ void SetPhase(EventState* state, EventContext* context, ContextPhase phase) {
   context->phase = phase;
 }
 
-bool IsReady(EventState* state, const EventContext& context) {
-  SpinLockHolder holder(&state->lock);
-  return context.phase == ContextPhase::kReady;
-}
-
 void CollectAll(const Collector& collector) {
   EventState* state = collector.state;
   if (state->driver_state.load(std::memory_order_acquire) != 2) return;
   SpinLockHolder collecting(&state->collecting);
   CaptureTolerant tolerant(state->driver);
   for (EventContext& context : state->contexts) {
-    if (!IsReady(state, context)) continue;
+    if (context.phase.load() != ContextPhase::kReady) continue;
     CurrentContext current(state->driver, context.context);
     if (current.ok() && CollectContext(collector, &context)) {
       RefreshAnchor(state, &context);
@@ -175,7 +155,7 @@ void Forget(EventContext* context) {
 // With `collecting` held.
 void EndContext(const Collector& collector, EventContext* context) {
   EventState* state = collector.state;
-  bool usable = IsReady(state, *context);
+  bool usable = context->phase.load() == ContextPhase::kReady;
   SetPhase(state, context, ContextPhase::kEnding);
   WaitUntilLeft(*context);
   {
@@ -226,11 +206,10 @@ void CollectEvents(ThreadState* own) {
 void FinishEvents(ThreadState* own) {
   EventState* state = LiveEventState();
   if (state == nullptr || g_gpu_events.exchange(0) == 0) return;
-  constexpr timespec kNap = {0, 1000 * 1000};
   for (int i = 0;; ++i) {
     CollectAll({state, own, true});
     if (i == kLongestEventWaitMs || !AnythingWaits(state)) break;
-    clock_nanosleep(CLOCK_MONOTONIC, 0, &kNap, nullptr);
+    SleepFor(1'000'000);
   }
   for (EventContext& context : state->contexts) DropWaiting(state, &context, Untimed::kPending);
   ReportUntimed(state);

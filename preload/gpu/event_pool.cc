@@ -14,11 +14,6 @@ constexpr int kRelaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
 
 std::atomic<EventState*> g_state{nullptr};
 
-ContextPhase PhaseOf(EventState* state, const EventContext& context) {
-  SpinLockHolder holder(&state->lock);
-  return context.phase;
-}
-
 // Null if there are too many contexts.
 EventContext* FindOrReserve(EventState* state, void* context, bool* is_new) {
   SpinLockHolder holder(&state->lock);
@@ -39,9 +34,9 @@ EventContext* FindOrReserve(EventState* state, void* context, bool* is_new) {
 }
 
 // Another thread needs a fraction of a millisecond for it.
-void WaitUntilOpened(EventState* state, const EventContext& context) {
+void WaitUntilOpened(const EventContext& context) {
   constexpr int kMostYields = 10000;
-  for (int i = 0; i < kMostYields && PhaseOf(state, context) == ContextPhase::kOpening; ++i) sched_yield();
+  for (int i = 0; i < kMostYields && context.phase.load() == ContextPhase::kOpening; ++i) sched_yield();
 }
 
 // Outside the lock, because it calls the driver. No other thread touches a context that is being opened.
@@ -165,9 +160,9 @@ EventState* NewEventState() {
 EventContext* ContextOf(EventState* state, void* context) {
   bool is_new = false;
   EventContext* found = FindOrReserve(state, context, &is_new);
-  if (found != nullptr && !is_new) WaitUntilOpened(state, *found);
+  if (found != nullptr && !is_new) WaitUntilOpened(*found);
   if (is_new) Open(state, found);
-  if (found != nullptr && PhaseOf(state, *found) == ContextPhase::kReady) return found;
+  if (found != nullptr && found->phase.load() == ContextPhase::kReady) return found;
   CountUntimed(state, Untimed::kNoContext);
   return nullptr;
 }

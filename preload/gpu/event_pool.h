@@ -10,10 +10,6 @@
 
 namespace dlhook::inline gpu {
 
-// The driver functions that event pairs need, from libcuda.so.1 itself: bypassing our hooks, and bypassing the runtime,
-// whose last error belongs to the program. The driver's own errors are returned only to us.
-// Thread: any; Load takes the loader's lock.
-
 // CUresult
 constexpr int kDriverSuccess = 0;
 constexpr int kDriverNotReady = 600;
@@ -23,6 +19,7 @@ constexpr uintptr_t kPerThreadStream = 2;
 
 constexpr char kNoDriver[] = "the process has no usable libcuda.so.1";
 
+// Of libcuda.so.1 itself: bypassing our hooks, and the runtime, whose last error belongs to the program.
 struct EventDriver : FunctionTable {
   using FunctionTable::FunctionTable;
   int (*event_create)(void** event, unsigned flags) = Need("cuEventCreate");
@@ -40,7 +37,7 @@ struct EventDriver : FunctionTable {
   int (*context_pop)(void** context) = Need("cuCtxPopCurrent_v2");
   int (*context_device)(int* device) = Need("cuCtxGetDevice");
 
-  // From the mapped libcuda.so.1. False if there is none yet, or if it lacks a required function.
+  // Takes the loader's lock. False if none is mapped yet, or if it lacks a required function.
   bool Load();
 };
 
@@ -114,11 +111,11 @@ constexpr uint32_t kEventAnchors = 4;
 constexpr uint32_t kEventStreams = 512;
 
 struct EventContext {
-  void* context;  // CUcontext
-  ContextPhase phase;
-  uint32_t generation;  // incremented when it ends: pairs taken before are invalid
-  uint32_t number;      // from 1
-  uint32_t device;      // CUDA's ordinal
+  void* context;                    // CUcontext
+  std::atomic<ContextPhase> phase;  // changes under `lock`
+  uint32_t generation;              // incremented when it ends: pairs taken before are invalid
+  uint32_t number;                  // from 1
+  uint32_t device;                  // CUDA's ordinal
   uint32_t pairs_made;
   uint32_t anchor;               // the current one
   std::atomic<uint32_t> inside;  // threads that currently use one of its events
@@ -188,12 +185,9 @@ inline void Append(EventList* list, EventPair* pair) {
   list->tail = pair;
 }
 
-// Relates a GPU's clock to the host's: an event on our own, otherwise idle stream is reached between two reads of
-// CLOCK_REALTIME. Of several tries the one with the shortest interval is used.
-// Thread: the one that holds EventState.collecting; OpenContext: the application thread that first used the context.
-
-// Creates our stream and the first anchor for a context with `context` set. The program's current context is unchanged.
-// False: not possible.
+// Creates our stream and the first anchor for a context with `context` set: an event on our own, otherwise idle stream is
+// reached between two reads of CLOCK_REALTIME. The program's current context is unchanged. False: not possible.
+// Thread: the application's that first used the context; those below: the holder of EventState.collecting.
 bool OpenContext(const EventDriver& driver, EventContext* context);
 
 // Takes a new anchor if the current one is old: clocks drift, and the driver's times are floats. The context must be

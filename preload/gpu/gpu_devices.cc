@@ -103,7 +103,7 @@ void Tell(ThreadState* own, uint32_t ordinal, const cupti::DeviceRecord* record,
   if (library != nullptr) RealDlclose(library);
   if (record != nullptr) ReadDevice(*record, cupti_version, &device);
   device.name_bytes = static_cast<uint32_t>(strnlen(name, sizeof name));
-  WriteGpuRecord(own, &device.header, name, device.name_bytes, false);
+  WriteGpuRecord(own, &device.header, false, name, device.name_bytes);
 }
 
 }  // namespace

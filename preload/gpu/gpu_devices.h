@@ -16,9 +16,6 @@ void NoteGpuDevice(ThreadState* own, uint32_t ordinal);
 // The same, using CUPTI's record.
 void NoteCuptiDevice(ThreadState* own, const cupti::DeviceRecord& record, uint32_t cupti_version);
 
-// The way from a GPU to its host, as the kernel describes it.
-// Thread: any; opens files.
-
 // "32.0 GT/s PCIe", as written by the kernel, -> 5; 0 for other text.
 inline uint32_t LinkGeneration(const char* speed) {
   constexpr double kGigatransfers[] = {2.5, 5, 8, 16, 32, 64, 128};

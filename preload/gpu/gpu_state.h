@@ -6,24 +6,17 @@
 #include "preload/base/spin_lock.h"
 #include "preload/format/record.h"
 #include "preload/gpu/activity_buffers.h"
-#include "preload/runtime/thread_state.h"
+#include "preload/runtime/definition_table.h"
 
 namespace dlhook::inline gpu {
 
 // Definitions for names of kernels, which CUPTI provides as pointers into foreign memory.
 // Thread: "dlhook-gpu". Some system calls and a lock for a new pointer; a table look-up for known ones.
-struct KernelNameEntry {
-  uint64_t key;  // a pointer, or the hash of a name's bytes; 0: free
-  uint32_t definition;
-  uint32_t generation;
-};
 
-// All zero: empty. The tables have their own pages.
+// All zero: empty.
 struct KernelNames {
-  KernelNameEntry* by_pointer;
-  KernelNameEntry* by_content;
-  uint32_t pointers;
-  uint32_t contents;
+  DefinitionTable<32768> by_pointer;  // valid for a generation, which is `used` - 1
+  DefinitionTable<32768> by_content;
   uint64_t unread;  // names that could not be read
 };
 
@@ -99,5 +92,28 @@ GpuState* GetGpuState();
 
 // The same; null before the first call that needs it. Signal-safe.
 extern std::atomic<GpuState*> g_gpu_state;
+
+// The thread "dlhook-gpu": feeds the buffers that CUPTI has filled into its own ring, makes CUPTI return what is
+// complete, collects events. It blocks all signals. A forked child has none.
+
+// True if it exists now. Does not wait for it. Under GpuState.control.
+bool StartGpuThread(GpuState* state);
+
+// There is work to do. A system call.
+void WakeGpuThread(GpuState* state);
+
+// Waits until it has fed everything queued; at most `milliseconds`.
+// Thread: any but itself, not in CUPTI's callbacks.
+void WaitUntilFed(GpuState* state, uint32_t milliseconds);
+
+// It closes CUPTI, feeds what is queued, records what was left out, and ends; waits for at most some seconds.
+// Thread: the one that ends the process.
+void StopGpuThread(GpuState* state);
+
+// Counts records that CUPTI wrote to scratch pages as dropped. In CUPTI's callbacks.
+void CountScratchRecords(uint8_t* buffer, size_t valid);
+
+// Adds CUPTI's own count of dropped records since the last query. Under GpuState.control.
+void CountDroppedRecords();
 
 }  // namespace dlhook::inline gpu

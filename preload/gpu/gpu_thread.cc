@@ -1,5 +1,3 @@
-#include "preload/gpu/gpu_thread.h"
-
 #include <stdio.h>
 #include <sys/prctl.h>
 
@@ -53,7 +51,7 @@ void FeedActivity(GpuState* state, GpuActivityRecord* activity, const char* kern
   uint32_t unloads = state->module_unloads.load(std::memory_order_relaxed);
   activity->kernel = DefineKernelName(&state->names, kernel_name, unloads);
   if (activity->kind != GpuActivityKind::kOverhead) NoteGpuDevice(state->own, activity->device);
-  WriteGpuRecord(state->own, &activity->header, nullptr, 0, true);
+  WriteGpuRecord(state->own, &activity->header, true);
 }
 
 void FeedRecord(GpuState* state, const CuptiApi& api, const void* record) {
@@ -70,7 +68,7 @@ void FeedRecord(GpuState* state, const CuptiApi& api, const void* record) {
       return NoteCuptiDevice(state->own, *static_cast<const cupti::DeviceRecord*>(record), api.version);
     case ActivityUse::kLink:
       if (!LinkOf(*static_cast<const cupti::ExternalCorrelationRecord*>(record), &link)) return;
-      WriteGpuRecord(state->own, &link.header, nullptr, 0, true);
+      WriteGpuRecord(state->own, &link.header, true);
       return;
     case ActivityUse::kNotNeeded:
       return;
@@ -151,8 +149,7 @@ void Serve(GpuState* state) {
       next_flush_ns = now_ns + kFlushNs;
     }
     uint64_t nap_ns = GpuEventsOn() ? kEventsNs : next_flush_ns - now_ns;
-    timespec nap = {static_cast<time_t>(nap_ns / 1000000000u), static_cast<long>(nap_ns % 1000000000u)};
-    syscall(SYS_futex, &state->wake, FUTEX_WAIT_PRIVATE, seen, &nap, nullptr, 0);
+    FutexWait(&state->wake, seen, TimespecOf(nap_ns));
   }
 }
 
@@ -195,22 +192,21 @@ bool StartGpuThread(GpuState* state) {
 
 void WakeGpuThread(GpuState* state) {
   state->wake.fetch_add(2, std::memory_order_release);
-  syscall(SYS_futex, &state->wake, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  FutexWake(&state->wake, 1);
 }
 
 void WaitUntilFed(GpuState* state, uint32_t milliseconds) {
   uint64_t end_ns = ClockNanoseconds(CLOCK_MONOTONIC) + uint64_t{milliseconds} * 1000000;
   while (HasFullBuffer(&state->buffers) || state->feeding.load(std::memory_order_acquire) != 0) {
     if (state->has_thread.load() == 0 || ClockNanoseconds(CLOCK_MONOTONIC) > end_ns) return;
-    timespec nap = {0, 100 * 1000};
-    clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
+    SleepFor(100'000);
   }
 }
 
 void StopGpuThread(GpuState* state) {
   if (state->has_thread.exchange(0) == 0) return;
   state->wake.fetch_or(1, std::memory_order_release);
-  syscall(SYS_futex, &state->wake, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  FutexWake(&state->wake, 1);
   int cancel_state;
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
   bool has_ended = JoinWithin(state->thread, kLongestCloseSeconds);

@@ -15,7 +15,6 @@
 #include "preload/gpu/event_calls.h"
 #include "preload/gpu/event_pool.h"
 #include "preload/gpu/gpu_state.h"
-#include "preload/gpu/gpu_thread.h"
 #include "preload/runtime/call_detail.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/parts.h"
@@ -54,7 +53,7 @@ void TellWindow(ThreadState* thread, GpuTimeSource source, const char* reason) {
   record.ticks = ReadTicks(thread->clock);
   record.source = source;
   record.text_bytes = static_cast<uint32_t>(strlen(reason));
-  WriteGpuRecord(thread, &record.header, reason, record.text_bytes, false);
+  WriteGpuRecord(thread, &record.header, false, reason, record.text_bytes);
 }
 
 const char* LibraryName() { return LoadedCupti() == nullptr ? "" : LoadedCupti()->library; }
@@ -140,10 +139,7 @@ __attribute__((noinline, cold)) void RegisterExitHandler(GpuState* state) {
 // Waits for our calls that are inside CUPTI on other threads; only pops follow after the phase has changed. Not for
 // ever: this may be a callback of the application for which our flush waits.
 void WaitForCallbacks(const GpuState& state) {
-  for (int naps = 0; state.inside_callbacks.load() != 0 && naps < 10000; ++naps) {
-    timespec nap = {0, 100 * 1000};
-    clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
-  }
+  for (int naps = 0; state.inside_callbacks.load() != 0 && naps < 10000; ++naps) SleepFor(100'000);
 }
 
 // Nothing is to be done around calls until CUPTI has been handed over and is free again.
@@ -175,23 +171,10 @@ bool MixesGraphs(const CuptiApi& api, const GpuState& state) {
 
 }  // namespace
 
-// Thread: the ring's; only dlhook-gpu is patient.
-bool WriteGpuRecord(ThreadState* thread, RecordHeader* record, const void* text, uint32_t text_bytes, bool patient) {
-  if (thread->active == 0) return false;
-  uint32_t head_bytes = uint32_t{record->words} * 8;
-  record->words = static_cast<uint16_t>((head_bytes + text_bytes + 7) / 8);
-  FrameMark mark;
-  static uint32_t naps = 0;  // of the patient thread
-  RecordHeader* space = patient ? ReservePatiently(thread, record->words, &mark, &naps)
-                                : ReserveDescription(thread, record->words, &mark);
-  if (space == nullptr) {
-    if (thread->active != 0) thread->session->gpu_dropped_ring.fetch_add(1, std::memory_order_relaxed);
-    return false;
-  }
-  memcpy(static_cast<void*>(space), record, head_bytes);
-  if (text_bytes != 0) memcpy(reinterpret_cast<char*>(space) + head_bytes, text, text_bytes);
-  CommitRecord(thread, space);
-  return true;
+void WriteGpuRecord(ThreadState* thread, RecordHeader* record, bool patient, const void* text, uint32_t text_bytes) {
+  static uint32_t naps = 0;  // of dlhook-gpu, which alone is patient
+  if (thread->active == 0 || WriteDescription(thread, record, text, text_bytes, patient ? &naps : nullptr)) return;
+  if (thread->active != 0) thread->session->gpu_dropped_ring.fetch_add(1, std::memory_order_relaxed);
 }
 
 std::atomic<GpuState*> g_gpu_state{nullptr};

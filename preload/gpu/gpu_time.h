@@ -36,6 +36,7 @@ void ResumeGpuTime();
 
 // Writes a record into the calling thread's ring; counts it in SessionHeader.gpu_dropped_ring if there is no room.
 // `patient`, for our own threads: waits for the drain first, up to a second in total.
-bool WriteGpuRecord(ThreadState* thread, RecordHeader* record, const void* text, uint32_t text_bytes, bool patient);
+void WriteGpuRecord(ThreadState* thread, RecordHeader* record, bool patient = false, const void* text = nullptr,
+                    uint32_t text_bytes = 0);
 
 }  // namespace dlhook::inline gpu

@@ -11,6 +11,7 @@
 #include "preload/runtime/config.h"
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/registry.h"
+#include "preload/runtime/scope.h"
 
 extern "C" __attribute__((visibility("default"))) int InitializeInjection();
 
@@ -65,7 +66,7 @@ InjectedCall* CallOf(const ThreadState* thread) {
 }
 
 void Begin(HookId hook, const cupti::CallbackData& data) {
-  ThreadState* thread = RecordingThread(FamilyBitOfHook(hook));
+  ThreadState* thread = ScopeThread(FamilyBitOfHook(hook));
   if (thread == nullptr) return;
   InjectedCall* call = CallOf(thread);
   // A call without an exit is abandoned; a nested call (a hook's own, or the driver's inside the runtime's) belongs to

@@ -31,17 +31,10 @@ void ReportRefusal(const char* fact, size_t size) {
 }
 
 bool WriteFact(ThreadState* thread, const char* fact, size_t size) {
-  uint32_t words = static_cast<uint32_t>((sizeof(CompiledCodeRecord) + size + 7) / 8);
-  FrameMark mark;
-  RecordHeader* header = ReserveDescription(thread, words, &mark);
-  if (header == nullptr) return false;
-  auto record = reinterpret_cast<CompiledCodeRecord*>(header);
-  record->header = {static_cast<uint16_t>(words), RecordType::kCompiledCode, 0, 0, 0, 0};
-  record->text_bytes = static_cast<uint32_t>(size);
-  record->reserved = 0;
-  memcpy(record + 1, fact, size);
-  CommitRecord(thread, header);
-  return true;
+  CompiledCodeRecord record = {};
+  record.header = {sizeof record / 8, RecordType::kCompiledCode, 0, 0, 0, 0};
+  record.text_bytes = static_cast<uint32_t>(size);
+  return WriteDescription(thread, &record.header, fact, record.text_bytes, nullptr);
 }
 
 void WriteFacts(ThreadState* thread, PyObject* facts) {
@@ -60,23 +53,15 @@ void WriteFacts(ThreadState* thread, PyObject* facts) {
 }
 
 // Not PyRun_String, which makes the interpreter forget that it ends by KeyboardInterrupt: its exit code would differ.
-PyObject* Run(const char* text, PyObject* globals) {
-  if (g_python_api.DictSetItem(globals, "__builtins__", g_python_api.Builtins()) != 0) return nullptr;
-  PyObject* code = g_python_api.Compile(text, "<dlhook>", kStatements);
-  if (code == nullptr) return nullptr;
-  PyObject* result = g_python_api.Evaluate(code, globals, globals);
-  g_python_api.DecRef(code);
-  return result;
+Ref Run(const char* text, const Ref& globals) {
+  bool is_set = globals && g_python_api.DictSetItem(globals.get(), "__builtins__", g_python_api.Builtins()) == 0;
+  const Ref code(is_set ? g_python_api.Compile(text, "<dlhook>", kStatements) : nullptr);
+  return Ref(code ? g_python_api.Evaluate(code.get(), globals.get(), globals.get()) : nullptr);
 }
 
-// The compiler's callback for frames, which it sets itself; a new reference, null: it can't be told.
-PyObject* ExchangeCallback(PyObject* callback) {
-  PyObject* evaluation = g_python_api.DictGetItem(g_python_api.ModuleDict(), kEvaluation);
-  PyObject* set = evaluation == nullptr ? nullptr : g_python_api.GetAttrString(evaluation, "set_eval_frame");
-  PyObject* const end_of_arguments = nullptr;
-  PyObject* before = set == nullptr ? nullptr : g_python_api.CallFunction(set, callback, end_of_arguments);
-  if (set != nullptr) g_python_api.DecRef(set);
-  return before;
+// The compiler's callback for frames, which it sets itself; null: it can't be told.
+Ref ExchangeCallback(const Ref& callback) {
+  return CallPython(AttributeOfModule(kEvaluation, "set_eval_frame"), callback);
 }
 
 bool g_modules_refused = false;  // with the GIL
@@ -86,27 +71,19 @@ bool g_modules_refused = false;  // with the GIL
 // Without the callback, or dlhook's own text would be compiled.
 void AskForModules() {
   if (!g_python_api.is_complete()) return;
-  PyObject* callback = ExchangeCallback(g_python_api.none);
-  PyObject* globals = callback == nullptr ? nullptr : g_python_api.NewDict();
-  PyObject* result = globals == nullptr ? nullptr : Run(dlhook_compiled_hook_text, globals);
-  g_modules_refused = result == nullptr;
-  g_python_api.ErrClear();
-  PyObject* none = callback == nullptr ? nullptr : ExchangeCallback(callback);
-  for (PyObject* object : {callback, globals, result, none}) {
-    if (object != nullptr) g_python_api.DecRef(object);
-  }
-  g_python_api.ErrClear();
+  const Ref callback = ExchangeCallback(Ref(NewNone()));
+  g_modules_refused = !callback || !Run(dlhook_compiled_hook_text, Ref(g_python_api.NewDict()));
+  ExchangeCallback(callback);
 }
 
 void RecordCompiledCode() {
-  if (!g_python_api.is_complete() || g_python_api.DictGetItem(g_python_api.ModuleDict(), kCompiler) == nullptr) return;
+  if (!g_python_api.is_complete() || ImportedModule(kCompiler) == nullptr) return;
   ThreadState* thread = dlhook_thread;  // the main thread may not have recorded anything
   if (thread == nullptr || thread->active == 0) thread = AttachThread(FamilyBitOf("python"));
-  if (thread == nullptr) return;
-  PyObject* globals = g_python_api.NewDict();
-  if (globals == nullptr) return g_python_api.ErrClear();
-  PyObject* result = Run(dlhook_compiled_code_text, globals);
-  PyObject* facts = result == nullptr ? nullptr : g_python_api.DictGetItem(globals, "facts");
+  const Ref globals(thread == nullptr ? nullptr : g_python_api.NewDict());
+  if (!globals) return;
+  const Ref result = Run(dlhook_compiled_code_text, globals);
+  PyObject* facts = result ? g_python_api.DictGetItem(globals.get(), "facts") : nullptr;
   if (facts == nullptr) {
     ReportCapability(kCapability, "", CapabilityState::kRefused, "this torch._dynamo keeps something else");
   } else if (g_python_api.ListSize(facts) > 0) {
@@ -115,9 +92,6 @@ void RecordCompiledCode() {
   if (g_modules_refused)
     ReportCapability(kCapability, "", CapabilityState::kRefused,
                      "modules: this torch._dynamo keeps its graphs elsewhere");
-  g_python_api.ErrClear();
-  if (result != nullptr) g_python_api.DecRef(result);
-  g_python_api.DecRef(globals);
 }
 
 }  // namespace dlhook::inline python

@@ -7,17 +7,10 @@ namespace {
 constexpr size_t kMaxNames = 8;          // per module
 constexpr size_t kMaxRecordText = 3072;  // type and names
 
-bool IsA(PyObject* object, const void* type) {
-  return object != nullptr && g_python_api.TypeIsSubtype(ReadAt<const void*>(object, kPyTypeOffset), type) != 0;
-}
-
-// An attribute, bypassing the class's own __getattr__; null if there is none. A new reference.
-PyObject* Attribute(PyObject* object, const char* name) {
-  PyObject* key = g_python_api.InternString(name);
-  PyObject* value = key == nullptr ? nullptr : g_python_api.GenericGetAttr(object, key);
-  if (key != nullptr) g_python_api.DecRef(key);
-  if (value == nullptr) g_python_api.ErrClear();
-  return value;
+// An attribute, bypassing the class's own __getattr__; null if there is none.
+Ref PlainAttribute(PyObject* object, const char* name) {
+  const Ref key(g_python_api.InternString(name));
+  return Ref(key ? g_python_api.GenericGetAttr(object, key.get()) : nullptr);
 }
 
 uint32_t AddText(ModuleTree* tree, const char* text, size_t bytes) {
@@ -28,24 +21,17 @@ uint32_t AddText(ModuleTree* tree, const char* text, size_t bytes) {
   return offset;
 }
 
-size_t TextOf(PyObject* string, char* text, size_t capacity) {
-  if (!IsA(string, g_python_api.text_type)) return 0;
-  return PythonText(g_python, string, text, capacity);
+size_t TextOf(const Ref& string, char* text, size_t capacity) {
+  return IsA(string.get(), g_python_api.text_type) ? PythonText(g_python, string.get(), text, capacity) : 0;
 }
 
 }  // namespace
 
 size_t ModuleTypeName(PyObject* object, char* text, size_t capacity) {
   auto type = ReadAt<PyObject*>(object, kPyTypeOffset);
-  PyObject* module = g_python_api.GetAttrString(type, "__module__");
-  PyObject* name = g_python_api.GetAttrString(type, "__qualname__");
-  if (module == nullptr || name == nullptr) g_python_api.ErrClear();
-  size_t size = TextOf(module, text, capacity - 1);
+  size_t size = TextOf(Attribute(type, "__module__"), text, capacity - 1);
   if (size > 0) text[size++] = '.';
-  size += TextOf(name, text + size, capacity - size);
-  if (module != nullptr) g_python_api.DecRef(module);
-  if (name != nullptr) g_python_api.DecRef(name);
-  return size;
+  return size + TextOf(Attribute(type, "__qualname__"), text + size, capacity - size);
 }
 
 namespace {
@@ -95,11 +81,12 @@ bool IsOnPath(const Path& path, const PyObject* object) {
 void ReadTorchModule(PyObject* module, size_t name_bytes, Path* path, ModuleTree* tree) {
   if (path->depth == ModuleTree::kMaxDepth || IsOnPath(*path, module)) return;
   if (!AddEntry(tree, module, path->name, name_bytes)) return;
-  PyObject* children = Attribute(module, "_modules");
+  const Ref children = PlainAttribute(module, "_modules");
+  const bool is_dict = IsA(children.get(), g_python_api.dict_type);
   path->objects[path->depth++] = module;
   size_t position = 0;
   PyObject *key, *child;
-  while (IsA(children, g_python_api.dict_type) && g_python_api.DictNext(children, &position, &key, &child) != 0) {
+  while (is_dict && g_python_api.DictNext(children.get(), &position, &key, &child) != 0) {
     if (child == g_python_api.none || !IsA(key, g_python_api.text_type)) continue;
     size_t start = name_bytes;
     if (start > 0 && start < sizeof path->name) path->name[start++] = '.';
@@ -107,28 +94,20 @@ void ReadTorchModule(PyObject* module, size_t name_bytes, Path* path, ModuleTree
     ReadTorchModule(child, start + added, path, tree);
   }
   --path->depth;
-  if (children != nullptr) g_python_api.DecRef(children);
-}
-
-size_t TextOfAttribute(PyObject* object, const char* name, char* text, size_t capacity) {
-  PyObject* value = Attribute(object, name);
-  size_t size = TextOf(value, text, capacity);
-  if (value != nullptr) g_python_api.DecRef(value);
-  return size;
 }
 
 // Layers know their own path once they are built; those that need no building (pooling) only have a name: their path is
 // composed of their model's path and that name.
 size_t KerasName(PyObject* layer, const ModuleTree::Entry* model, const ModuleTree& tree, char* text, size_t capacity) {
-  size_t size = TextOfAttribute(layer, "_path", text, capacity);
+  size_t size = TextOf(PlainAttribute(layer, "_path"), text, capacity);
   if (size > 0) return size;
   if (model != nullptr && model->name_bytes + 1 < capacity) {
     memcpy(text, tree.text + model->name, model->name_bytes);
     size = model->name_bytes;
     if (size > 0) text[size++] = '/';
   }
-  size_t added = TextOfAttribute(layer, "_name", text + size, capacity - size);
-  if (added == 0) added = TextOfAttribute(layer, "name", text + size, capacity - size);
+  size_t added = TextOf(PlainAttribute(layer, "_name"), text + size, capacity - size);
+  if (added == 0) added = TextOf(PlainAttribute(layer, "name"), text + size, capacity - size);
   return added > 0 ? size + added : 0;
 }
 
@@ -137,12 +116,11 @@ void ReadKerasLayer(PyObject* layer, const ModuleTree::Entry* model, Path* path,
   size_t bytes = KerasName(layer, model, *tree, path->name, sizeof path->name);
   if (!AddEntry(tree, layer, path->name, bytes)) return;
   const ModuleTree::Entry* entry = &tree->entries[tree->count - 1];
-  PyObject* children = Attribute(layer, "_layers");
+  const Ref children = PlainAttribute(layer, "_layers");
   path->objects[path->depth++] = layer;
-  ptrdiff_t count = IsA(children, g_python_api.list_type) ? g_python_api.ListSize(children) : 0;
-  for (ptrdiff_t i = 0; i < count; ++i) ReadKerasLayer(g_python_api.ListGetItem(children, i), entry, path, tree);
+  ptrdiff_t count = IsA(children.get(), g_python_api.list_type) ? g_python_api.ListSize(children.get()) : 0;
+  for (ptrdiff_t i = 0; i < count; ++i) ReadKerasLayer(g_python_api.ListGetItem(children.get(), i), entry, path, tree);
   --path->depth;
-  if (children != nullptr) g_python_api.DecRef(children);
 }
 
 void SetText(PythonProcess* process, const ModuleTree& tree, uint32_t first) {
@@ -181,9 +159,8 @@ void ReadModuleTree(PyObject* root, bool keras, ModuleTree* tree, const char* na
 void NumberModuleTree(PythonProcess* process, ModuleTree* tree) {
   for (uint32_t i = 0; i < tree->count; ++i) {
     ModuleTree::Entry* entry = &tree->entries[i];
-    const void* type = ReadAt<const void*>(entry->object, kPyTypeOffset);
-    entry->number = FindObject(*process, entry->object, type);
-    if (entry->number == 0) entry->number = AddObject(process, entry->object, type);
+    entry->number = FindObject(*process, entry->object);
+    if (entry->number == 0) entry->number = AddObject(process, entry->object);
   }
   for (uint32_t i = tree->count; i > 0; --i) {  // backwards, so that chains begin with the first name
     ModuleTree::Entry* entry = &tree->entries[i - 1];

@@ -2,18 +2,21 @@
 // the first four need the GIL.
 #pragma once
 
-#include <cstddef>
-
 #include "preload/base/function_table.h"
+#include "preload/python/python_layout.h"
 
 namespace dlhook::inline python {
 
 struct PyObject;  // CPython's
 
 struct PyMethodDef {
+  enum Flags : int { kNoArguments = 4, kOneArgument = 8, kWithKeywords = 3 };
   const char* name;
-  PyObject* (*function)(PyObject* self, PyObject* argument);
-  int flags;  // 8: METH_O
+  union {
+    PyObject* (*function)(PyObject* self, PyObject* argument);
+    PyObject* (*with_keywords)(PyObject* self, PyObject* arguments, PyObject* keywords);
+  };
+  Flags flags;
   const char* documentation;
 };
 
@@ -64,9 +67,6 @@ struct PythonApi : FunctionTable {
   PyObject* (*Append)(PyObject* list, PyObject* items) = Need("PySequence_InPlaceConcat");  // the list
   int (*SetAttr)(PyObject* object, const char* name, PyObject* value) = Need("PyObject_SetAttrString");
   PyObject* (*Call)(PyObject* function, PyObject* arguments, PyObject* keywords) = Need("PyObject_Call");
-  PyObject* (*NewTuple)(ptrdiff_t) = Need("PyTuple_New");
-  // Takes the reference.
-  int (*TupleSetItem)(PyObject* tuple, ptrdiff_t index, PyObject* item) = Need("PyTuple_SetItem");
   PyObject* (*TupleGetItem)(PyObject* tuple, ptrdiff_t index) = Need("PyTuple_GetItem");  // borrowed
   PyObject* (*LongFromLong)(long) = Need("PyLong_FromLong");
   PyObject* (*BoolFromLong)(long) = Need("PyBool_FromLong");
@@ -79,5 +79,76 @@ struct PythonApi : FunctionTable {
 
 // Set before g_python_state is PythonState::kOn.
 extern PythonApi g_python_api;
+
+// A reference of dlhook's, or null after a failure, whose exception is then cleared. It and all below: with the GIL.
+class Ref {
+ public:
+  explicit Ref(PyObject* object) : object_(object) {
+    if (object == nullptr) g_python_api.ErrClear();
+  }
+  Ref(Ref&& other) : object_(other.Release()) {}
+  ~Ref() {
+    if (object_ != nullptr) g_python_api.DecRef(object_);
+  }
+  Ref& operator=(const Ref&) = delete;
+  PyObject* get() const { return object_; }
+  PyObject* Release() {
+    PyObject* object = object_;
+    object_ = nullptr;
+    return object;
+  }
+  explicit operator bool() const { return object_ != nullptr; }
+  bool IsNone() const { return object_ == g_python_api.none; }
+
+ private:
+  PyObject* object_;
+};
+
+// Is the object, which may be null, of this type?
+inline bool IsA(const void* object, const void* type) {
+  return object != nullptr && g_python_api.TypeIsSubtype(ReadAt<const void*>(object, kPyTypeOffset), type) != 0;
+}
+
+// A result of dlhook's functions.
+inline PyObject* NewNone() {
+  g_python_api.IncRef(g_python_api.none);
+  return g_python_api.none;
+}
+
+inline PyObject* ImportedModule(const char* name) {  // borrowed; null: it was not imported
+  return g_python_api.DictGetItem(g_python_api.ModuleDict(), name);
+}
+
+// Null if there is none, or no object.
+inline Ref Attribute(PyObject* object, const char* name) {
+  return Ref(object == nullptr ? nullptr : g_python_api.GetAttrString(object, name));
+}
+inline Ref AttributeOfModule(const char* module, const char* name) { return Attribute(ImportedModule(module), name); }
+
+// function(arguments…), each a Ref; null if one of them or the function is.
+template <typename... Refs>
+Ref CallPython(const Ref& function, const Refs&... arguments) {
+  bool has_all = (static_cast<bool>(function) && ... && static_cast<bool>(arguments));
+  PyObject* const end = nullptr;
+  return Ref(has_all ? g_python_api.CallFunction(function.get(), arguments.get()..., end) : nullptr);
+}
+
+inline Ref NewFunction(PyMethodDef* method, PyObject* self = nullptr) {
+  return Ref(g_python_api.NewFunction(method, self, nullptr));
+}
+
+// No garbage is collected, and so no finalizer of the program's runs, while dlhook makes objects.
+class NoCollection {
+ public:
+  NoCollection() : was_enabled_(g_python_api.GcDisable != nullptr ? g_python_api.GcDisable() : 0) {}
+  ~NoCollection() {
+    if (was_enabled_ != 0) g_python_api.GcEnable();
+  }
+  NoCollection(const NoCollection&) = delete;
+  NoCollection& operator=(const NoCollection&) = delete;
+
+ private:
+  int was_enabled_;
+};
 
 }  // namespace dlhook::inline python

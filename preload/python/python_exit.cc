@@ -2,6 +2,7 @@
 
 #include <linux/membarrier.h>
 
+#include "preload/format/clock.h"
 #include "preload/python/python_api.h"
 #include "preload/python/python_runtime.h"
 #include "preload/runtime/config.h"
@@ -14,55 +15,34 @@ std::atomic<uint32_t> g_python_closed{0};
 namespace {
 
 constexpr int kMaxSteps = 1000;
-constexpr long kStepNs = 100 * 1000;
-
-void Nap() {
-  timespec nap = {0, kStepNs};
-  clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
-}
+constexpr uint64_t kStepNs = 100 * 1000;
 
 // A reader finishes within microseconds; the wait is limited in case one was interrupted for long.
 PyObject* OnExit(PyObject*, PyObject*) {
   ErrnoKeeper keeper;
   g_python_closed.store(1);
   if (ProcessState* process = GetProcess()) process->session->python.code_type.store(0);
-  if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0) Nap();
-  for (int step = 0; step < kMaxSteps && IsAnyThreadReading(); ++step) Nap();
-  g_python_api.IncRef(g_python_api.none);
-  return g_python_api.none;
+  if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0) SleepFor(kStepNs);
+  for (int step = 0; step < kMaxSteps && IsAnyThreadReading(); ++step) SleepFor(kStepNs);
+  return NewNone();
 }
 
 PyObject* OnCompilersExit(PyObject*, PyObject*) {
   ErrnoKeeper keeper;
   RecordCompiledCode();
-  g_python_api.IncRef(g_python_api.none);
-  return g_python_api.none;
+  return NewNone();
 }
 
-constexpr int kNoArguments = 4;  // METH_NOARGS
-PyMethodDef g_on_exit = {"interpreter_ends", &OnExit, kNoArguments, nullptr};
-PyMethodDef g_on_compilers_exit = {"compiler_ends", &OnCompilersExit, kNoArguments, nullptr};
-
-void Register(PyMethodDef* method) {
-  PyObject* module = g_python_api.ImportModule("atexit");
-  PyObject* register_function = module == nullptr ? nullptr : g_python_api.GetAttrString(module, "register");
-  PyObject* callback = register_function == nullptr ? nullptr : g_python_api.NewFunction(method, nullptr, nullptr);
-  PyObject* const end_of_arguments = nullptr;
-  PyObject* result =
-      callback == nullptr ? nullptr : g_python_api.CallFunction(register_function, callback, end_of_arguments);
-  PyObject* const made[] = {module, register_function, callback, result};
-  for (PyObject* object : made) {
-    if (object != nullptr) g_python_api.DecRef(object);
-  }
-  if (result == nullptr) g_python_api.ErrClear();
-}
+PyMethodDef g_on_exit = {"interpreter_ends", {&OnExit}, PyMethodDef::kNoArguments, nullptr};
+PyMethodDef g_on_compilers_exit = {"compiler_ends", {&OnCompilersExit}, PyMethodDef::kNoArguments, nullptr};
 
 int OnExitCall(void* method) {
   ErrnoKeeper keeper;
   PyObject *type, *value, *traceback;
   g_python_api.ErrFetch(&type, &value, &traceback);
   if (method == &g_on_compilers_exit && GetConfig().compiled == CompiledMode::kModules) AskForModules();
-  Register(static_cast<PyMethodDef*>(method));
+  const Ref atexit(g_python_api.ImportModule("atexit"));
+  CallPython(Attribute(atexit.get(), "register"), NewFunction(static_cast<PyMethodDef*>(method)));
   g_python_api.ErrRestore(type, value, traceback);
   return 0;
 }

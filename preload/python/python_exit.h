@@ -33,14 +33,13 @@ bool WatchCompilersExit();
 // In python/python_stack.cc: is any thread of this process between EnterPython and LeavePython?
 bool IsAnyThreadReading();
 
-// In compiled_code.cc: what torch.compile keeps of its work: regions, graph breaks, kernels (trace::CompiledCode).
+// In compiled_code.cc, with the GIL; no exception is pending before or after.
 
-// Reads it by the Python text compiled_code.py, unless the program has compiled nothing, and writes its records. Thread:
-// one of Python's, with the GIL, when the interpreter ends; no exception is pending before or after.
+// Reads what torch.compile keeps of its work (trace::CompiledCode) by the Python text compiled_code.py, unless the program has
+// compiled nothing.
 void RecordCompiledCode();
 
 // Has it keep the modules of each graph by the Python text compiled_hook.py, from the next graph on (DLHOOK_COMPILED=modules).
-// Thread: one of Python's, with the GIL, while the program compiles; no exception is pending before or after.
 void AskForModules();
 
 }  // namespace dlhook::inline python

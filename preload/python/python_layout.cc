@@ -208,15 +208,10 @@ size_t EncodeUtf8(const void* data, size_t length, uint32_t kind, char* text, si
     if ((c >= 0xd800 && c < 0xe000) || c > 0x10ffff) c = 0xfffd;
     uint32_t bytes = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
     if (used + bytes > capacity) break;
-    if (bytes == 1) {
-      text[used++] = static_cast<char>(c);
-      continue;
-    }
     constexpr uint8_t kLead[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    text[used++] = static_cast<char>(kLead[bytes] | (c >> (6 * (bytes - 1))));
-    for (uint32_t left = bytes - 1; left > 0; --left) {
-      text[used++] = static_cast<char>(0x80 | ((c >> (6 * (left - 1))) & 63));
-    }
+    for (uint32_t at = bytes; at-- > 1; c >>= 6) text[used + at] = static_cast<char>(0x80 | (c & 63));
+    text[used] = static_cast<char>(kLead[bytes] | c);
+    used += bytes;
   }
   return used;
 }

@@ -71,9 +71,6 @@ bool LayoutOfPython(const char* version, const void* debug_offsets, PythonLayout
 // unit-tested.
 bool LayoutAgrees(const PythonLayout& layout, const void* code_type, const void* type_type);
 
-// Maps an instruction to its line, and Python's strings to UTF-8. Pure functions over bytes.
-// Thread: any; only for new stacks.
-
 // The line of the instruction at this byte of the code; 0 if the table has none. An offset before the first instruction
 // has the first line.
 uint32_t PythonLine(PythonLines format, const uint8_t* table, size_t table_bytes, int32_t first_line,

@@ -133,16 +133,15 @@ bool IsAnother(const PythonObject& known, uint32_t root) {
 // The number of a module in a stack. *is_new: its name is still unknown.
 uint32_t NumberModule(PythonProcess* process, const void* object, bool keras, uint32_t root, uint32_t parent,
                       bool* is_new) {
-  auto type = ReadAt<const char*>(object, kPyTypeOffset);
-  uint32_t number = FindObject(*process, object, type);
+  uint32_t number = FindObject(*process, object);
   if (number != 0 && IsAnother(process->objects[number], root)) {
     RetireObject(process, number);
     number = 0;
   }
   if (number == 0) {
-    number = AddObject(process, object, type);
+    number = AddObject(process, object);
     if (number == 0) return 0;
-    auto type_name = ReadAt<const char*>(type, kPyTypeName);
+    auto type_name = ReadAt<const char*>(process->objects[number].type, kPyTypeName);
     SetObjectText(process, number, type_name, strnlen(type_name, 256));
     process->objects[number].flags.fetch_or(keras ? uint32_t{kObjectKeras} : 0u);
     *is_new = true;
@@ -153,18 +152,14 @@ uint32_t NumberModule(PythonProcess* process, const void* object, bool keras, ui
 
 bool WriteObject(PythonProcess* process, ThreadState* thread, uint32_t number) {
   PythonObject* object = &process->objects[number];
-  uint32_t words = static_cast<uint32_t>((sizeof(PythonModuleRecord) + object->text_bytes + 7) / 8);
-  FrameMark mark;
-  RecordHeader* header = ReserveDescription(thread, words, &mark);
-  if (header == nullptr) return false;
-  auto record = reinterpret_cast<PythonModuleRecord*>(header);
-  record->header = {static_cast<uint16_t>(words), RecordType::kPythonModule, 0, 0, 0, 0};
-  record->object = number;
-  record->root = object->root;
-  record->parent = object->parent;
-  record->text_bytes = object->text_bytes;
-  memcpy(record + 1, process->arena + object->text, object->text_bytes);
-  CommitRecord(thread, header);
+  PythonModuleRecord record = {};
+  record.header = {sizeof record / 8, RecordType::kPythonModule, 0, 0, 0, 0};
+  record.object = number;
+  record.root = object->root;
+  record.parent = object->parent;
+  record.text_bytes = object->text_bytes;
+  const char* text = process->arena + object->text;
+  if (!WriteDescription(thread, &record.header, text, record.text_bytes, nullptr)) return false;
   object->flags.fetch_or(kObjectWritten, std::memory_order_acq_rel);
   return true;
 }

@@ -26,9 +26,8 @@ bool WriteObjects(PythonProcess* process, ThreadState* thread);
 // The next step towards the wanted names: requests a pending call, or handles one that does not come. Needs no GIL.
 void AdvanceNames(PythonProcess* process, ThreadState* thread);
 
-// In python_names.cc, which reads the qualified names of modules from the running models, by a pending call of the interpreter.
-// Thread: the functions on any; the call itself on one of Python's threads (before 3.12 the main thread) with the GIL,
-// between two instructions.
+// In python_names.cc, which reads the qualified names of modules from the running models, by a pending call of the interpreter
+// on one of its threads (before 3.12 the main thread).
 
 // False if the interpreter accepts no pending call now, or lacks something needed for names (a capability says so).
 bool RequestPendingCall();
@@ -37,10 +36,9 @@ bool RequestPendingCall();
 // thread of dlhook's own makes it. Does nothing if that can't be the reason.
 void CallFromOwnThread();
 
-// The modules below a root, with their names: from torch's `_modules` dictionaries or Keras's `_layers` lists.
-// Thread: Python's main thread with the GIL, inside the pending call (python_names.cc). Runs no Python code.
-
-// In the order of named_modules(remove_duplicate=False): a module at several places has several entries.
+// The modules below a root, with their names: from torch's `_modules` dictionaries or Keras's `_layers` lists, inside the
+// pending call, without running any Python code. In the order of named_modules(remove_duplicate=False): a module at several
+// places has several entries.
 struct ModuleTree {
   static constexpr uint32_t kMaxEntries = 16384;
   static constexpr uint32_t kTextBytes = 2 << 20;

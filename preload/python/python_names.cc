@@ -22,7 +22,7 @@ constexpr uint64_t kRestFactor = 64;
 // For a call by dlhook's own thread the model must stay where it is: the model's thread waits, with these limits.
 constexpr uint32_t kMaxWaits = 64;
 constexpr uint32_t kMaxWaitSteps = 200;
-constexpr long kWaitStepNs = 100 * 1000;
+constexpr uint64_t kWaitStepNs = 100 * 1000;
 constexpr uint32_t kMaxRoots = 64;  // in one call; the rest follows
 constexpr uint32_t kMaxLiveModules = 1024, kMaxOwners = 256;
 
@@ -39,26 +39,20 @@ PyObject* OnModuleDeath(PyObject* self, PyObject*) {
   unsigned long long identity = g_python_api.LongAsUnsigned(self);
   PythonProcess* process = GetPythonProcess();
   if (process != nullptr && (identity >> 32) == ProcessId()) RetireObject(process, static_cast<uint32_t>(identity));
-  g_python_api.IncRef(g_python_api.none);
-  return g_python_api.none;
+  return NewNone();
 }
 
-PyMethodDef g_on_module_death = {"module_died", &OnModuleDeath, 8, nullptr};
+PyMethodDef g_on_module_death = {"module_died", {&OnModuleDeath}, PyMethodDef::kOneArgument, nullptr};
 
 // Makes a weak reference, which reports the object's death. Classes without weak references are skipped: their objects
 // are distinguished by address and type.
 void Hold(PythonProcess* process, uint32_t number, PyObject* object) {
   if (number == 0 || (process->objects[number].flags.load() & (kObjectHeld | kObjectRetired)) != 0) return;
-  PyObject* identity = g_python_api.LongFromUnsigned((uint64_t{ProcessId()} << 32) | number);
-  PyObject* callback = identity == nullptr ? nullptr : g_python_api.NewFunction(&g_on_module_death, identity, nullptr);
-  PyObject* reference = callback == nullptr ? nullptr : g_python_api.NewWeakRef(object, callback);
-  if (callback != nullptr) g_python_api.DecRef(callback);
-  if (identity != nullptr) g_python_api.DecRef(identity);
-  if (reference == nullptr) {
-    g_python_api.ErrClear();
-    return;
-  }
-  process->objects[number].weak_reference = reference;
+  const Ref identity(g_python_api.LongFromUnsigned((uint64_t{ProcessId()} << 32) | number));
+  const Ref callback = identity ? NewFunction(&g_on_module_death, identity.get()) : Ref(nullptr);
+  Ref reference(callback ? g_python_api.NewWeakRef(object, callback.get()) : nullptr);
+  if (!reference) return;
+  process->objects[number].weak_reference = reference.Release();
   process->objects[number].flags.fetch_or(kObjectHeld, std::memory_order_acq_rel);
 }
 
@@ -76,11 +70,11 @@ void ReleaseReferences(PythonProcess* process) {
 // Modules whose calls are running on some thread of the interpreter: alive now, and kept so (before 3.10 making a weak
 // reference may collect garbage).
 struct LiveModules {
-  const void* objects[kMaxLiveModules];
+  PyObject* objects[kMaxLiveModules];
   uint32_t count;
   // Modules of which an ordinary method is around an outermost one's call, those of one from the inside out.
   struct Owner {
-    const void* object;
+    PyObject* object;
     uint32_t of;
   };
   Owner owners[kMaxOwners];
@@ -94,33 +88,15 @@ struct LiveModules {
   }
 };
 
-void Keep(const void* object) { g_python_api.IncRef(static_cast<PyObject*>(const_cast<void*>(object))); }
-void Drop(const void* object) { g_python_api.DecRef(static_cast<PyObject*>(const_cast<void*>(object))); }
+PyObject* Keep(const void* object) {
+  auto kept = static_cast<PyObject*>(const_cast<void*>(object));
+  g_python_api.IncRef(kept);
+  return kept;
+}
 
-// Reads attributes of types only: runs no Python code.
-bool IsTorchModule(const PythonRuntime& python, const void* object) {
-  constexpr int kMaxBases = 32;
-  auto type = ReadAt<PyObject*>(object, kPyTypeOffset);
-  g_python_api.IncRef(type);
-  bool found = false;
-  for (int i = 0; i < kMaxBases && type != nullptr && type != g_python_api.none && !found; ++i) {
-    auto name = ReadAt<const char*>(type, kPyTypeName);
-    if (name != nullptr && strcmp(name, "Module") == 0) {
-      char text[32];
-      PyObject* module = g_python_api.GetAttrString(type, "__module__");
-      found = module != nullptr &&
-              g_python_api.TypeIsSubtype(ReadAt<const void*>(module, kPyTypeOffset), g_python_api.text_type) != 0 &&
-              PythonText(python, module, text, sizeof text) == strlen("torch.nn.modules.module") &&
-              memcmp(text, "torch.nn.modules.module", strlen("torch.nn.modules.module")) == 0;
-      if (module != nullptr) g_python_api.DecRef(module);
-    }
-    PyObject* base = found ? nullptr : g_python_api.GetAttrString(type, "__base__");
-    g_python_api.DecRef(type);
-    type = base;
-  }
-  if (type != nullptr) g_python_api.DecRef(type);
-  g_python_api.ErrClear();
-  return found;
+bool IsTorchModule(const void* object) {
+  const Ref module = AttributeOfModule("torch.nn.modules.module", "Module");
+  return module && IsA(object, module.get());
 }
 
 // The other threads' frames do not change: that needs the GIL.
@@ -134,15 +110,13 @@ void CollectLiveModules(const PythonRuntime& python, LiveModules* live) {
       const void* object = ModuleOfFrame(python, frame, code);
       const void* owner = object == nullptr && outermost < live->count ? FirstArgument(python, frame) : nullptr;
       if (object != nullptr && live->count < kMaxLiveModules && !live->Has(object)) {
-        Keep(object);
         outermost = live->count;
-        live->objects[live->count++] = object;
+        live->objects[live->count++] = Keep(object);
       } else if (owner != nullptr && owner != live->objects[outermost] && live->owner_count < kMaxOwners) {
         const LiveModules::Owner* last = live->owner_count == 0 ? nullptr : &live->owners[live->owner_count - 1];
         bool is_known = last != nullptr && last->of == outermost && last->object == owner;
-        if (is_known || !IsTorchModule(python, owner)) return ++frames < kMaxVisitedFrames;
-        Keep(owner);
-        live->owners[live->owner_count++] = {owner, outermost};
+        if (is_known || !IsTorchModule(owner)) return ++frames < kMaxVisitedFrames;
+        live->owners[live->owner_count++] = {Keep(owner), outermost};
       }
       return ++frames < kMaxVisitedFrames;
     });
@@ -154,10 +128,9 @@ void HoldLiveModules(PythonProcess* process, const LiveModules& live) {
     uint32_t number;
     {
       SpinLockHolder holder(&process->lock);
-      number = FindObject(*process, live.objects[i], ReadAt<const void*>(live.objects[i], kPyTypeOffset));
+      number = FindObject(*process, live.objects[i]);
     }
-    auto object = static_cast<PyObject*>(const_cast<void*>(live.objects[i]));
-    Hold(process, number, object);
+    Hold(process, number, live.objects[i]);
   }
 }
 
@@ -169,11 +142,10 @@ bool IsBare(const PythonProcess& process, const PythonObject& object) {
 void NameTypes(PythonProcess* process, const LiveModules& live) {
   for (uint32_t i = 0; i < live.count; ++i) {
     char text[512];
-    auto object = static_cast<PyObject*>(const_cast<void*>(live.objects[i]));
-    size_t size = ModuleTypeName(object, text, sizeof text - 1);
+    size_t size = ModuleTypeName(live.objects[i], text, sizeof text - 1);
     text[size++] = '\0';
     SpinLockHolder holder(&process->lock);
-    uint32_t number = FindObject(*process, object, ReadAt<const void*>(object, kPyTypeOffset));
+    uint32_t number = FindObject(*process, live.objects[i]);
     if (number != 0 && IsBare(*process, process->objects[number])) SetObjectText(process, number, text, size);
   }
 }
@@ -259,11 +231,11 @@ uint32_t OwnTree(PythonProcess* process, const ModuleTree& tree) {
 void AdoptRoots(PythonProcess* process, const LiveModules& live, ModuleTree* tree) {
   for (uint32_t i = live.owner_count; i > 0; --i) {
     const void* root_object = live.objects[live.owners[i - 1].of];
-    auto owner = static_cast<PyObject*>(const_cast<void*>(live.owners[i - 1].object));
+    PyObject* owner = live.owners[i - 1].object;
     uint32_t number = 0;
     {
       SpinLockHolder holder(&process->lock);
-      uint32_t root = FindObject(*process, root_object, ReadAt<const void*>(root_object, kPyTypeOffset));
+      uint32_t root = FindObject(*process, root_object);
       if (root == 0 || process->objects[root].root != root) continue;
     }
     ReadModuleTree(owner, /*keras=*/false, tree);
@@ -302,15 +274,15 @@ bool NameOfStray(PythonProcess* process, uint32_t number, char (&name)[128]) {
 // tree's names, behind its type: "DetectionModel.model.0.conv".
 void NameStrays(PythonProcess* process, const LiveModules& live, ModuleTree* tree) {
   for (uint32_t i = live.count; i > 0; --i) {  // from the outside in
-    const void* object = live.objects[i - 1];
+    PyObject* object = live.objects[i - 1];
     uint32_t number = 0;
     char name[128];
     {
       SpinLockHolder holder(&process->lock);
-      number = FindObject(*process, object, ReadAt<const void*>(object, kPyTypeOffset));
+      number = FindObject(*process, object);
       if (number == 0 || !NameOfStray(process, number, name)) continue;
     }
-    ReadModuleTree(static_cast<PyObject*>(const_cast<void*>(object)), /*keras=*/false, tree, name);
+    ReadModuleTree(object, /*keras=*/false, tree, name);
     if (tree->count > 1) {
       SpinLockHolder holder(&process->lock);
       NumberModuleTree(process, tree);
@@ -355,7 +327,7 @@ struct Scratch {
 bool NameModules(PythonProcess* process) {
   auto scratch = static_cast<Scratch*>(MapOwnPages(sizeof(Scratch)));
   if (scratch == nullptr) return true;
-  int was_enabled = g_python_api.GcDisable != nullptr ? g_python_api.GcDisable() : 0;
+  const NoCollection no_collection;
   ReleaseReferences(process);
   CollectLiveModules(g_python, &scratch->live);
   HoldLiveModules(process, scratch->live);
@@ -364,9 +336,8 @@ bool NameModules(PythonProcess* process) {
   NameStrays(process, scratch->live, &scratch->tree);
   NameTypes(process, scratch->live);
   NameTypesByOthers(process);
-  for (uint32_t i = 0; i < scratch->live.count; ++i) Drop(scratch->live.objects[i]);
-  for (uint32_t i = 0; i < scratch->live.owner_count; ++i) Drop(scratch->live.owners[i].object);
-  if (was_enabled != 0) g_python_api.GcEnable();
+  for (uint32_t i = 0; i < scratch->live.count; ++i) g_python_api.DecRef(scratch->live.objects[i]);
+  for (uint32_t i = 0; i < scratch->live.owner_count; ++i) g_python_api.DecRef(scratch->live.owners[i].object);
   munmap(scratch, sizeof(Scratch));
   return complete;
 }
@@ -441,10 +412,7 @@ void StartOwnThread(PythonProcess* process) {
 // Not with the GIL held, which the other thread needs.
 void WaitForOwnThread(PythonProcess* process) {
   if (g_python_api.HasGil() != 0 || process->waits.fetch_add(1) >= kMaxWaits) return;
-  for (uint32_t step = 0; step < kMaxWaitSteps && process->own_thread.load() != 0; ++step) {
-    timespec nap = {0, kWaitStepNs};
-    clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
-  }
+  for (uint32_t step = 0; step < kMaxWaitSteps && process->own_thread.load() != 0; ++step) SleepFor(kWaitStepNs);
 }
 
 }  // namespace

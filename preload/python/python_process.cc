@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "preload/base/own_pages.h"
+#include "preload/python/python_layout.h"
 
 namespace dlhook::inline python {
 namespace {
@@ -17,7 +18,8 @@ uint32_t IndexOf(const void* object) {
 
 PythonProcess* GetPythonProcess() { return OneForEachProcess(&g_process); }
 
-uint32_t FindObject(const PythonProcess& process, const void* object, const void* type) {
+uint32_t FindObject(const PythonProcess& process, const void* object) {
+  const void* type = ReadAt<const void*>(object, kPyTypeOffset);
   uint32_t start = IndexOf(object);
   for (uint32_t i = 0; i < kObjectIndexEntries; ++i) {
     uint32_t number = process.object_index[(start + i) % kObjectIndexEntries];
@@ -29,12 +31,12 @@ uint32_t FindObject(const PythonProcess& process, const void* object, const void
   return 0;
 }
 
-uint32_t AddObject(PythonProcess* process, const void* object, const void* type) {
+uint32_t AddObject(PythonProcess* process, const void* object) {
   if (process->object_count == kMaxPythonObjects) return 0;
   uint32_t number = process->object_count + 1;
   PythonObject* added = &process->objects[number];
   added->object = object;
-  added->type = type;
+  added->type = ReadAt<const void*>(object, kPyTypeOffset);
   uint32_t place = IndexOf(object);
   while (process->object_index[place] != 0) place = (place + 1) % kObjectIndexEntries;
   process->object_index[place] = number;

@@ -4,37 +4,9 @@
 // it.
 #pragma once
 
-#include <cstddef>
-
-#include "preload/base/spin_lock.h"
+#include "preload/runtime/definition_table.h"
 
 namespace dlhook::inline python {
-
-// Open addressing, linear probing, never more than 7/8 full. Key 0 is free.
-template <uint32_t kEntries>
-struct DefinitionTable {
-  struct Entry {
-    uint64_t key;
-    uint32_t definition;
-    uint32_t used;
-  };
-  Entry entries[kEntries];
-  uint32_t count;
-
-  // The entry of this key, or a free one; null if the table is full.
-  Entry* Find(uint64_t key) {
-    for (uint32_t i = 0; i < kEntries; ++i) {
-      Entry* entry = &entries[(key + i) % kEntries];
-      if (entry->used != 0 && entry->key == key) return entry;
-      if (entry->used == 0) return count < kEntries / 8 * 7 ? entry : nullptr;
-    }
-    return nullptr;
-  }
-  void Fill(Entry* entry, uint64_t key, uint32_t definition) {
-    *entry = {key, definition, 1};
-    ++count;
-  }
-};
 
 enum ObjectFlag : uint32_t {
   kObjectSeen = 1,       // in a stack
@@ -90,9 +62,9 @@ struct PythonProcess {
 PythonProcess* GetPythonProcess();
 
 // The number of a living object, 0 if it has none. Needs the lock.
-uint32_t FindObject(const PythonProcess& process, const void* object, const void* type);
+uint32_t FindObject(const PythonProcess& process, const void* object);
 // Numbers an object; 0 if no number is left. Needs the lock.
-uint32_t AddObject(PythonProcess* process, const void* object, const void* type);
+uint32_t AddObject(PythonProcess* process, const void* object);
 // Replaces its text, `bytes` bytes long. Needs the lock.
 void SetObjectText(PythonProcess* process, uint32_t number, const char* text, size_t bytes);
 // It is in a stack whose outermost module is `root`; `parent` is the one around it (0: none). A root that it already has stays. Needs

@@ -3,6 +3,8 @@
 #include <stdio.h>
 
 #include "preload/base/dynamic_tables.h"
+#include "preload/base/loaded_objects.h"
+#include "preload/format/folders.h"
 #include "preload/link/dlsym.h"
 #include "preload/link/resolver.h"
 #include "preload/python/python_api.h"
@@ -39,24 +41,18 @@ void AddCandidate(void* scope, Candidates* candidates) {
   candidates->versions[candidates->count++] = version;
 }
 
-int NotePythonLibrary(dl_phdr_info* info, size_t, void* argument) {
-  auto found = static_cast<LibraryPaths*>(argument);
-  const char* name = info->dlpi_name == nullptr ? "" : info->dlpi_name;
-  const char* base = strrchr(name, '/');
-  bool is_python = strncmp(base == nullptr ? name : base + 1, "libpython", 9) == 0;
-  if (is_python && found->count < kMaxRuntimes && strlen(name) < sizeof found->paths[0]) {
-    strcpy(found->paths[found->count++], name);
-  }
-  return 0;
-}
-
 // In the global scope, or loaded privately (RTLD_LOCAL) by a program.
 void CollectCandidates(Candidates* candidates) {
   *candidates = {};
   AddCandidate(RTLD_DEFAULT, candidates);
   static LibraryPaths found;  // one searcher at a time
   found.count = 0;
-  dl_iterate_phdr(&NotePythonLibrary, &found);
+  AnyLoadedObject([](const dl_phdr_info& info) {
+    bool is_python = strncmp(BaseName(info.dlpi_name), "libpython", 9) == 0;
+    if (is_python && found.count < kMaxRuntimes && strlen(info.dlpi_name) < sizeof found.paths[0])
+      strcpy(found.paths[found.count++], info.dlpi_name);
+    return false;
+  });
   for (uint32_t i = 0; i < found.count; ++i) {
     void* handle = dlopen(found.paths[i], RTLD_LAZY | RTLD_NOLOAD);
     if (handle == nullptr) continue;
@@ -85,18 +81,12 @@ void* FindExported(void* object, const char* name) {
   return nullptr;
 }
 
-bool TakeSymbols(const SymbolScope& symbols, PythonRuntime* python) {
-  const auto take = [&symbols](const char* name, auto* pointer) {
-    *pointer = reinterpret_cast<std::remove_pointer_t<decltype(pointer)>>(symbols(name));
-    return *pointer != nullptr;
-  };
+bool TakeSymbols(const SymbolScope& symbols, const PythonLayout& layout) {
   g_python_api = PythonApi(symbols);
-  if (python->layout.minor < 12) g_python_api.AddCallForAnyThread = nullptr;  // takes other arguments
-  return take("PyCode_Type", &python->code_type) && take("PyCell_Type", &python->cell_type) &&
-         take("PyGILState_GetThisThreadState", &python->thread_state) &&
-         take("PyInterpreterState_Head", &python->newest_interpreter) &&
-         take("PyInterpreterState_Main", &python->main_interpreter) &&
-         (take("Py_IsFinalizing", &python->is_finalizing) || take("_Py_IsFinalizing", &python->is_finalizing));
+  if (layout.minor < 12) g_python_api.AddCallForAnyThread = nullptr;  // takes other arguments
+  g_python = PythonRuntime(symbols);
+  g_python.layout = layout;
+  return g_python.is_complete() && g_python.is_finalizing != nullptr;
 }
 
 // `is_last` false: another way to its symbols may find others.
@@ -106,12 +96,13 @@ PythonState Examine(const SymbolScope& symbols, bool is_last) {
   const char* reason = "";
   char sentence[120];
   int length = static_cast<int>(strcspn(version, " "));
-  bool known = LayoutOfPython(version, symbols("_PyRuntime"), &g_python.layout, &reason);
+  PythonLayout layout;
+  bool known = LayoutOfPython(version, symbols("_PyRuntime"), &layout, &reason);
   bool debug_build = symbols("_Py_NegativeRefcount") != nullptr;
   if (known && debug_build) reason = "debug builds of Python are not supported";
   bool supported = known && !debug_build;
-  known = supported && TakeSymbols(symbols, &g_python);
-  if (known && !LayoutAgrees(g_python.layout, g_python.code_type, symbols("PyType_Type"))) {
+  known = supported && TakeSymbols(symbols, layout);
+  if (known && !LayoutAgrees(layout, g_python.code_type, symbols("PyType_Type"))) {
     known = false;
     reason = "its objects are not laid out as in CPython of this version";
   }
@@ -139,7 +130,7 @@ PythonState Search() {
 }  // namespace
 
 std::atomic<PythonState> g_python_state{PythonState::kUnknown};
-PythonRuntime g_python;
+constinit PythonRuntime g_python;
 constinit PythonApi g_python_api;
 
 void FindPython() {

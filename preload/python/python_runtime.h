@@ -5,19 +5,21 @@
 
 #include <atomic>
 
+#include "preload/base/function_table.h"
 #include "preload/python/python_frames.h"
 
 namespace dlhook::inline python {
 
-struct PythonRuntime {
-  PythonLayout layout;
-  const void* code_type;
-  const void* cell_type;
+struct PythonRuntime : FunctionTable {
+  using FunctionTable::FunctionTable;
+  PythonLayout layout = {};
+  const void* code_type = Need("PyCode_Type");
+  const void* cell_type = Need("PyCell_Type");
   // The calling thread's PyThreadState; null if it has none. A read of thread-local storage.
-  void* (*thread_state)();
-  int (*is_finalizing)();
-  void* (*newest_interpreter)();
-  void* (*main_interpreter)();
+  void* (*thread_state)() = Need("PyGILState_GetThisThreadState");
+  int (*is_finalizing)() = Find("Py_IsFinalizing", "_Py_IsFinalizing");
+  void* (*newest_interpreter)() = Need("PyInterpreterState_Head");
+  void* (*main_interpreter)() = Need("PyInterpreterState_Main");
 };
 
 enum class PythonState : uint32_t { kUnknown = 0, kSearching = 1, kOn = 2, kOff = 3, kAbsent = 4 };

@@ -87,7 +87,7 @@ uint32_t NumberOf(PythonProcess* process, PythonThread* memory, const void* obje
     return known.number;
   }
   SpinLockHolder holder(&process->lock);
-  uint32_t number = FindObject(*process, object, type);
+  uint32_t number = FindObject(*process, object);
   bool is_new = number == 0 && process->object_count < kMaxPythonObjects;
   bool is_unseen = number != 0 && (process->objects[number].flags.load() & kObjectSeen) == 0;
   if (is_new || is_unseen) return kUnknownObject;
@@ -145,12 +145,6 @@ StackKey KeyOf(const PythonRuntime& python, PythonProcess* process, PythonThread
   return {key + count, unknown, unsearched};
 }
 
-uint64_t HashBytes(const char* bytes, size_t size) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (size_t i = 0; i < size; ++i) hash = (hash ^ static_cast<uint8_t>(bytes[i])) * 0x100000001b3u;
-  return hash ^ (hash >> 29);
-}
-
 // Every call of a compiled function passes through this file of PyTorch's.
 bool CallsCompiled(const char* file, size_t size) {
   constexpr char kFile[] = "/torch/_dynamo/eval_frame.py";
@@ -161,13 +155,8 @@ bool CallsCompiled(const char* file, size_t size) {
 uint32_t DefineText(const PythonRuntime& python, PythonProcess* process, const void* string) {
   char text[kMaxTextBytes];
   size_t size = PythonText(python, string, text, sizeof text);
-  uint64_t key = HashBytes(text, size);
-  auto entry = process->texts.Find(key);
-  if (entry != nullptr && entry->used != 0) return entry->definition;
   if (CallsCompiled(text, size)) process->compiles.store(1, std::memory_order_relaxed);
-  uint32_t definition = Define(DefinitionKind::kText, text, size);
-  if (entry != nullptr && definition != 0) process->texts.Fill(entry, key, definition);
-  return definition;
+  return process->texts.Define(DefinitionKind::kText, text, size);
 }
 
 PythonFrameDefinition DescribeFrame(const PythonRuntime& python, PythonProcess* process, const ReadStack& stack,
@@ -179,7 +168,7 @@ PythonFrameDefinition DescribeFrame(const PythonRuntime& python, PythonProcess* 
   described.line = LineOf(python, code, offset);
   described.is_entry = IsEntryFrame(python, frame);
   const void* module = ModuleOf(python, stack, frame, code);
-  if (module != nullptr) described.object = FindObject(*process, module, ReadAt<const void*>(module, kPyTypeOffset));
+  if (module != nullptr) described.object = FindObject(*process, module);
   return described;
 }
 

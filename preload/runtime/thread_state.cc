@@ -319,6 +319,20 @@ RecordHeader* ReservePatiently(ThreadState* thread, uint32_t words, FrameMark* m
   return record;
 }
 
+bool WriteDescription(ThreadState* thread, RecordHeader* record, const void* text, uint32_t text_bytes,
+                      uint32_t* naps) {
+  const uint32_t head_bytes = uint32_t{record->words} * 8;
+  record->words = static_cast<uint16_t>((head_bytes + text_bytes + 7) / 8);
+  FrameMark mark;
+  RecordHeader* space = naps == nullptr ? ReserveDescription(thread, record->words, &mark)
+                                        : ReservePatiently(thread, record->words, &mark, naps);
+  if (space == nullptr) return false;
+  memcpy(static_cast<void*>(space), record, head_bytes);
+  if (text_bytes != 0) memcpy(reinterpret_cast<char*>(space) + head_bytes, text, text_bytes);
+  CommitRecord(thread, space);
+  return true;
+}
+
 RecordHeader* ReserveScope(ThreadState* thread, uint32_t words, FrameMark* mark) {
   RecordHeader* record = ReserveDescription(thread, words, mark);
   if (record == nullptr && thread->active != 0) CountDropped(thread);

@@ -175,6 +175,8 @@ RecordHeader* ReserveDescription(ThreadState* thread, uint32_t words, FrameMark*
 RecordHeader* ReserveScope(ThreadState* thread, uint32_t words, FrameMark* mark);  // counts what it drops
 // For dlhook's own threads: waits for the drain up to a second. `naps`: since it last made progress.
 RecordHeader* ReservePatiently(ThreadState* thread, uint32_t words, FrameMark* mark, uint32_t* naps);
+// Writes a record that is not a call, and `text` behind it. False: there is no room. `naps`: as above; null: does not wait.
+bool WriteDescription(ThreadState* thread, RecordHeader* record, const void* text, uint32_t text_bytes, uint32_t* naps);
 
 __attribute__((cold)) void CommitNoticed(ThreadState* thread, const RecordHeader* record);
 inline void CommitRecord(ThreadState* thread, const RecordHeader* record) {

@@ -10,7 +10,6 @@
 #include "preload/base/spin_lock.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/parts.h"
-#include "preload/runtime/registry.h"
 #include "preload/unwind/native_stack.h"
 #include "preload/unwind/stack_walk.h"
 
@@ -88,20 +87,11 @@ bool IsOurs(const siginfo_t& info) {
   return info.si_code == SI_TIMER && info.si_value.sival_ptr == static_cast<const void*>(&kSampleMark);
 }
 
-std::atomic<CapabilityState> g_said{CapabilityState::kUnknown};
-
-// What was lost stays so: some threads, or some of the time, have no samples.
-void Say(CapabilityState state, const char* reason) {
-  CapabilityState said = g_said.load();
-  if (said == state || said == CapabilityState::kLost || !g_said.compare_exchange_strong(said, state)) return;
-  ReportCapability("samples", "", state, reason);
-}
-
 void SayWhyNoTimer(int error) {
   char reason[120];
   const char* what = error == EAGAIN ? "the limit of pending signals is reached (ulimit -i)" : strerror(error);
   snprintf(reason, sizeof reason, "a thread could not get a timer: %s", what);
-  Say(CapabilityState::kLost, reason);
+  SaySamples(CapabilityState::kLost, reason);
 }
 
 SampleThread* MemoryOf(ThreadState* thread) {
@@ -148,6 +138,13 @@ bool StartTimer(const ThreadState& thread, SampleThread* samples) {
 
 }  // namespace
 
+void SaySamples(CapabilityState state, const char* reason) {
+  static std::atomic<CapabilityState> last{CapabilityState::kUnknown};
+  CapabilityState said = last.load();
+  if (said == state || said == CapabilityState::kLost || !last.compare_exchange_strong(said, state)) return;
+  ReportCapability("samples", "", state, reason);
+}
+
 void OnSampleSignal(int number, siginfo_t* info, void* context) {
   if (!IsOurs(*info)) return PassToHost(number, info, context);
   ThreadState* thread = dlhook_thread;
@@ -170,15 +167,15 @@ const char kSampleMark = 0;
 void OpenThreadSamples(ThreadState* thread) {
   if (thread->session->sample_interval_ns == 0) return;
   SampleThread* samples = MemoryOf(thread);
-  if (samples == nullptr) return Say(CapabilityState::kLost, "no memory");
+  if (samples == nullptr) return SaySamples(CapabilityState::kLost, "no memory");
   samples->owner = 0;
   CaptureNativeStack(thread);  // allocates and looks up what the handler needs
   RefreshPython();
-  if (!InstallSampleHandler()) return Say(CapabilityState::kLost, "the signal SIGURG could not be taken");
+  if (!InstallSampleHandler()) return SaySamples(CapabilityState::kLost, "the signal SIGURG could not be taken");
   GiveSignalStack(samples);
   if (!StartTimer(*thread, samples)) return SayWhyNoTimer(errno);
   samples->owner = thread->thread_id;
-  Say(CapabilityState::kOn, "");
+  SaySamples(CapabilityState::kOn, "");
 }
 
 void CloseThreadSamples(ThreadState* thread) {
@@ -188,7 +185,7 @@ void CloseThreadSamples(ThreadState* thread) {
   syscall(SYS_timer_delete, samples->timer);
   TakeSignalStack(samples);
   if (IsSampleHandlerGone()) {
-    Say(CapabilityState::kLost, "the program took the signal SIGURG without the C library's sigaction");
+    SaySamples(CapabilityState::kLost, "the program took the signal SIGURG without the C library's sigaction");
   }
 }
 

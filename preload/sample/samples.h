@@ -5,7 +5,7 @@
 
 #include <signal.h>
 
-#include "preload/runtime/thread_state.h"
+#include "preload/runtime/registry.h"
 
 namespace dlhook::inline sample {
 
@@ -26,6 +26,9 @@ struct SampleThread {
 
 // What the timer's signals carry, so that the host's own are told apart.
 extern const char kSampleMark;
+
+// The state of the capability. What was lost stays so: some threads, or some of the time, have no samples.
+void SaySamples(CapabilityState state, const char* reason);
 
 // Takes a sample of the calling thread, which the signal interrupted.
 void OnSampleSignal(int number, siginfo_t* info, void* context);

@@ -42,11 +42,6 @@ ThreadStart* TakeStart() {
   return nullptr;
 }
 
-void SayThatAThreadHasNone(const char* reason) {
-  static std::atomic<bool> is_said{false};
-  if (!is_said.exchange(true)) ReportCapability("samples", "", CapabilityState::kLost, reason);
-}
-
 bool IsRecording() {
   ProcessState* process = FindProcess();
   return process != nullptr && process->phase.load(std::memory_order_acquire) == kRecording;
@@ -59,7 +54,8 @@ struct BegunThread {
 __attribute__((noinline)) BegunThread BeginThread(ThreadStart* start) {
   BegunThread begun = {start->main, start->argument};
   start->is_used.store(0, std::memory_order_release);
-  if (AttachThread(kForSamples) == nullptr && IsRecording()) SayThatAThreadHasNone("more threads than rings");
+  if (AttachThread(kForSamples) == nullptr && IsRecording())
+    SaySamples(CapabilityState::kLost, "more threads than rings");
   return begun;
 }
 
@@ -81,7 +77,7 @@ __attribute__((visibility("default"))) int pthread_create(pthread_t* thread, con
   if (dlhook::GetConfig().sample_hz == 0) return real(thread, attributes, main, argument);
   dlhook::ThreadStart* start = dlhook::HasSmallStack(attributes) ? nullptr : dlhook::TakeStart();
   if (start == nullptr) {
-    dlhook::SayThatAThreadHasNone("threads with less than 64 KiB of stack are left alone");
+    dlhook::SaySamples(dlhook::CapabilityState::kLost, "threads with less than 64 KiB of stack are left alone");
     return real(thread, attributes, main, argument);
   }
   start->main = main;

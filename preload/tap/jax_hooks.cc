@@ -1,14 +1,13 @@
 // The JAX tap: a thread of dlhook's own that runs jaxlib's profiler in windows, through the interpreter.
 // Thread: dlhook-jax, with the GIL where it uses Python. OnExit, OnUsersSession and OnUsersServer run on threads of the
 // program that have the GIL. All state but the atomics is protected by it.
-#include <linux/futex.h>
 #include <stdio.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "preload/base/own_thread.h"
 #include "preload/base/process_id.h"
+#include "preload/base/spin_lock.h"
 #include "preload/format/clock.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/scope.h"
@@ -32,10 +31,7 @@ constexpr uint64_t kLongestUnsettledNs = 15'000 * kMs;  // a program that always
 constexpr int kLongestExitSteps = 5000;
 constexpr size_t kStackBytes = 4 << 20;  // jaxlib's code runs on it
 
-void Nap(uint64_t ns) {
-  timespec nap = {static_cast<time_t>(ns / 1'000'000'000u), static_cast<long>(ns % 1'000'000'000u)};
-  syscall(SYS_futex, &g_jax.ends, FUTEX_WAIT_PRIVATE, 0, &nap, nullptr, 0);
-}
+void Nap(uint64_t ns) { FutexWait(&g_jax.ends, 0, TimespecOf(ns)); }
 
 char g_untried[80];  // the release, if it was not tried
 
@@ -48,10 +44,10 @@ void CopyText(const Ref& text, char* copy, size_t bytes) {
 }
 
 // jax.profiler's, or None.
-PyObject* UsersSession() {
-  Ref profile(AttributeOfModule("jax._src.profiler", "_profile_state"));
-  Ref before_0_12(Attribute(profile, "profile_session"));
-  return before_0_12 ? before_0_12.Release() : Attribute(profile, "session");
+Ref UsersSession() {
+  const Ref profile = AttributeOfModule("jax._src.profiler", "_profile_state");
+  Ref before_0_12 = Attribute(profile.get(), "profile_session");
+  return before_0_12 ? std::move(before_0_12) : Attribute(profile.get(), "session");
 }
 
 // What the tap uses and a newer release does not have; null: it has all.
@@ -65,17 +61,17 @@ const char* MissingPart() {
       {"jax._src.profiler", "_profiler_server", nullptr},
   };
   for (const auto& [module, name, attribute] : kParts) {
-    Ref found(AttributeOfModule(module, name));
-    if (!found || (attribute != nullptr && !Ref(Attribute(found, attribute))))
+    const Ref found = AttributeOfModule(module, name);
+    if (!found || (attribute != nullptr && !Attribute(found.get(), attribute)))
       return attribute != nullptr ? attribute : name;
   }
-  return Ref(UsersSession()) ? nullptr : "session";
+  return UsersSession() ? nullptr : "session";
 }
 
 // Why jaxlib is not asked at all; empty: nothing is known against it.
 void FindRefusal(char* reason, size_t bytes) {
   char version[32];
-  CopyText(Ref(AttributeOfModule("jaxlib.version", "__version__")), version, sizeof version);
+  CopyText(AttributeOfModule("jaxlib.version", "__version__"), version, sizeof version);
   unsigned major = 0, minor = 0;
   sscanf(version, "%u.%u", &major, &minor);
   if (major == 0 && minor < kFirstMinor) {
@@ -100,13 +96,13 @@ bool HasGpu(const Ref& backends) {
 }
 
 bool IsUsersTurn() {
-  Ref server(AttributeOfModule("jax._src.profiler", "_profiler_server"));
-  Ref session(UsersSession());
+  const Ref server = AttributeOfModule("jax._src.profiler", "_profiler_server");
+  const Ref session = UsersSession();
   return !server || !session || !server.IsNone() || !session.IsNone();
 }
 
 bool IsSettled() {
-  Ref programs(JaxPrograms());
+  const Ref programs = JaxPrograms();
   ptrdiff_t count = programs ? g_python_api.ListSize(programs.get()) : 0;
   uint64_t now_ns = ClockNanoseconds(CLOCK_MONOTONIC);
   if (count <= 0) return false;
@@ -119,32 +115,23 @@ bool IsSettled() {
 PyObject* OnExit(PyObject*, PyObject*) {
   if (IsJaxOwnProcess()) {
     g_jax.ends.store(1);
-    syscall(SYS_futex, &g_jax.ends, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+    FutexWake(&g_jax.ends, INT32_MAX);
     for (int step = 0; step < kLongestExitSteps && g_jax.done.load() == 0; ++step) StepAside();
     g_jax.closed.store(1);
     while (g_jax.inside.load() != 0) StepAside();
   }
-  g_python_api.IncRef(g_python_api.none);
-  return g_python_api.none;
+  return NewNone();
 }
-PyMethodDef g_exit_definition = {"interpreter_ends", &OnExit, 4, nullptr};  // METH_NOARGS
-
-void RegisterExit() {
-  Ref register_function(AttributeOfModule("atexit", "register"));
-  Ref callback(g_python_api.NewFunction(&g_exit_definition, nullptr, nullptr));
-  Ref arguments(g_python_api.NewTuple(1));
-  if (!register_function || !callback || !arguments) return;
-  g_python_api.TupleSetItem(arguments.get(), 0, callback.Release());
-  g_jax.has_exit = static_cast<bool>(Ref(g_python_api.Call(register_function.get(), arguments.get(), nullptr)));
-}
+PyMethodDef g_jax_exit = {"interpreter_ends", {&OnExit}, PyMethodDef::kNoArguments, nullptr};
 
 Look LookAtJax(char* reason, size_t bytes) {
   NoCollection no_collection;
-  if (!g_jax.has_exit && Module("atexit") != nullptr) RegisterExit();
+  if (!g_jax.has_exit)
+    g_jax.has_exit = static_cast<bool>(CallPython(AttributeOfModule("atexit", "register"), NewFunction(&g_jax_exit)));
   for (const char* module : {"jaxlib._profiler", "jaxlib.version", "jax._src.profiler", "jax._src.xla_bridge"}) {
-    if (Module(module) == nullptr) return Look::kNotYet;
+    if (ImportedModule(module) == nullptr) return Look::kNotYet;
   }
-  Ref backends(AttributeOfModule("jax._src.xla_bridge", "_backends"));
+  const Ref backends = AttributeOfModule("jax._src.xla_bridge", "_backends");
   if (!g_jax.has_exit || !backends) return Look::kNotYet;
   FindRefusal(reason, bytes);
   if (reason[0] != '\0') return Look::kRefused;

@@ -2,6 +2,9 @@
 // Thread: dlhook-jax; waits for the drain without the GIL.
 #include <stdio.h>
 
+#include <algorithm>
+
+#include "preload/runtime/definition_table.h"
 #include "preload/runtime/scope.h"
 #include "preload/runtime/thread_state.h"
 #include "preload/tap/jax_session.h"
@@ -14,66 +17,44 @@ namespace {
 constexpr size_t kPieceBytes = 4000;  // a quarter of the smallest ring
 
 void WriteProfile(ProfileKind kind, const char* data, size_t bytes) {
-  ThreadState* thread = dlhook_thread;
   ProfileRecord head = {};
   head.kind = kind;
   head.number = ++g_jax.profiles;
   head.total_bytes = bytes;
   head.start_ticks = g_jax.start_ticks;
   head.end_ticks = g_jax.end_ticks;
-  for (head.offset = 0; head.offset < bytes; head.offset += kPieceBytes) {
-    size_t rest = bytes - head.offset;
-    head.text_bytes = static_cast<uint32_t>(rest < kPieceBytes ? rest : kPieceBytes);
-    uint32_t words = static_cast<uint32_t>((sizeof head + head.text_bytes + 7) / 8);
-    head.header = {static_cast<uint16_t>(words), RecordType::kProfile, 0, 0, 0, 0};
-    FrameMark mark;
+  for (; head.offset < bytes; head.offset += head.text_bytes) {
+    head.header = {sizeof head / 8, RecordType::kProfile, 0, 0, 0, 0};
+    head.text_bytes = static_cast<uint32_t>(std::min(kPieceBytes, bytes - head.offset));
     uint32_t naps = 0;
-    RecordHeader* space = ReservePatiently(thread, words, &mark, &naps);
-    if (space == nullptr) return;  // the report says that a piece is missing
-    memcpy(static_cast<void*>(space), &head, sizeof head);
-    memcpy(reinterpret_cast<char*>(space) + sizeof head, data + head.offset, head.text_bytes);
-    CommitRecord(thread, space);
+    bool is_written = WriteDescription(dlhook_thread, &head.header, data + head.offset, head.text_bytes, &naps);
+    if (!is_written) return;  // the report says that a piece is missing
   }
 }
 
-// Fingerprints of the programs that were written.
-struct Seen {
-  static constexpr uint32_t kEntries = 1 << 14;
-  uint64_t hashes[kEntries];
-  uint32_t count;
+DefinitionTable<1 << 14> g_written;  // programs, by their fingerprints
 
-  // True: it is new.
-  bool Add(const char* data, size_t bytes) {
-    uint64_t hash = 14695981039346656037u;
-    for (size_t i = 0; i < bytes; ++i) hash = (hash ^ static_cast<uint8_t>(data[i])) * 1099511628211u;
-    if (hash == 0) hash = 1;
-    if (count >= kEntries / 2) return false;
-    for (uint64_t i = hash;; ++i) {
-      uint64_t& entry = hashes[i % kEntries];
-      if (entry == hash) return false;
-      if (entry != 0) continue;
-      entry = hash;
-      ++count;
-      return true;
-    }
-  }
-};
-Seen g_seen;
+bool IsNew(const char* fingerprint, size_t bytes) {
+  uint64_t key = HashBytes(fingerprint, bytes);
+  auto entry = g_written.Find(key);
+  bool is_new = entry != nullptr && entry->used == 0;
+  if (is_new) g_written.Fill(entry, key, 0);
+  return is_new;
+}
 
 bool IsNewProgram(const Ref& program) {
   char* data = nullptr;
   size_t size = 0;
-  Ref fingerprint(Attribute(program, "fingerprint"));
-  if (BytesOf(fingerprint.get(), &data, &size)) return g_seen.Add(data, size);
+  const Ref fingerprint = Attribute(program.get(), "fingerprint");
+  if (BytesOf(fingerprint.get(), &data, &size)) return IsNew(data, size);
   PyObject* address = program.get();  // a plugin may have no fingerprints
-  return g_seen.Add(reinterpret_cast<const char*>(&address), sizeof address);
+  return IsNew(reinterpret_cast<const char*>(&address), sizeof address);
 }
 
 // A GPU's program counts its constants there, and even asking for its module copies them. The CPU's doesn't know: 0.
 bool IsSmall(const Ref& program) {
   constexpr long long kMostBytes = 64 << 20;
-  Ref get_size(Attribute(program, "size_of_generated_code_in_bytes"));
-  Ref size(CallWithout(get_size));
+  const Ref size = CallPython(Attribute(program.get(), "size_of_generated_code_in_bytes"));
   long long bytes = size ? g_python_api.AsLongLong(size.get()) : 0;
   if (bytes < 0) g_python_api.ErrClear();
   return bytes <= kMostBytes;
@@ -83,18 +64,13 @@ bool IsSmall(const Ref& program) {
 bool HasFewConstants(PyObject* module) {
   constexpr uint64_t kMostElements = 1 << 17;
   // Up to 0.10.1 it is in jaxlib._jax.
-  Ref make_options(
-      AttributeOfModule(Module("jaxlib._hlo") != nullptr ? "jaxlib._hlo" : "jaxlib._jax", "HloPrintOptions"));
-  Ref options(CallWithout(make_options));
+  const char* home = ImportedModule("jaxlib._hlo") != nullptr ? "jaxlib._hlo" : "jaxlib._jax";
+  const Ref options = CallPython(AttributeOfModule(home, "HloPrintOptions"));
   if (!options) return false;
   for (const char* name : {"print_large_constants", "print_metadata", "print_backend_config"}) {
     SetOption(options, name, g_python_api.BoolFromLong(0));
   }
-  Ref print(g_python_api.GetAttrString(module, "to_string"));
-  Ref arguments(g_python_api.NewTuple(1));
-  if (!print || !arguments) return false;
-  g_python_api.TupleSetItem(arguments.get(), 0, options.Release());
-  Ref text(g_python_api.Call(print.get(), arguments.get(), nullptr));
+  const Ref text = CallPython(Attribute(module, "to_string"), options);
   const char* utf8 = text ? g_python_api.TextAsUtf8(text.get()) : nullptr;
   if (utf8 == nullptr) g_python_api.ErrClear();
   return utf8 != nullptr && ConstantElements(utf8) <= kMostElements;
@@ -108,13 +84,11 @@ PyObject* TakeProgram(PyObject* programs, ptrdiff_t count, ptrdiff_t* next) {
     g_python_api.IncRef(borrowed);
     Ref program(borrowed);
     if (!IsNewProgram(program) || !IsSmall(program)) continue;
-    Ref get_modules(Attribute(program, "hlo_modules"));
-    Ref modules(CallWithout(get_modules));
+    const Ref modules = CallPython(Attribute(program.get(), "hlo_modules"));
     PyObject* first = modules ? g_python_api.ListGetItem(modules.get(), 0) : nullptr;
     if (first == nullptr) g_python_api.ErrClear();
     if (first == nullptr || !HasFewConstants(first)) return nullptr;
-    Ref serialize(g_python_api.GetAttrString(first, "as_serialized_hlo_module_proto"));
-    return Ref(CallWithout(serialize)).Release();
+    return CallPython(Attribute(first, "as_serialized_hlo_module_proto")).Release();
   }
   return nullptr;
 }
@@ -133,49 +107,42 @@ ThreadState* ThreadOfCompilation(PyObject* arguments) {
   return is_its ? ScopeThread(FamilyBit<kJaxTap>()) : nullptr;
 }
 
-PyObject* None() {
-  g_python_api.IncRef(g_python_api.none);
-  return g_python_api.none;
-}
-
 PyObject* OnBegin(PyObject*, PyObject* arguments, PyObject* keywords) {
   ThreadState* thread = ThreadOfCompilation(arguments);
-  if (thread == nullptr || keywords == nullptr) return None();
+  if (thread == nullptr || keywords == nullptr) return NewNone();
   char name[256];
   snprintf(name, sizeof name, "%s%s", kXlaCompiles, TextOf(g_python_api.DictGetItem(keywords, "fun_name")));
   OpenScope(thread, ScopeKind::kXlaCompilation, name, strlen(name), -1, kEvent);
-  return None();
+  return NewNone();
 }
 
 PyObject* OnEnd(PyObject*, PyObject* arguments, PyObject*) {
   if (ThreadState* thread = ThreadOfCompilation(arguments)) CloseScope(thread, kEvent);
-  return None();
+  return NewNone();
 }
 
-bool Listen(const char* list, PyMethodDef* definition) {
-  Ref add(AttributeOfModule("jax._src.monitoring", list));
-  Ref listener(g_python_api.NewFunction(definition, nullptr, nullptr));
-  Ref arguments(g_python_api.NewTuple(1));
-  if (!add || !listener || !arguments) return false;
-  g_python_api.TupleSetItem(arguments.get(), 0, listener.Release());
-  return static_cast<bool>(Ref(g_python_api.Call(add.get(), arguments.get(), nullptr)));
+PyMethodDef g_compilation_begins = {
+    "compilation_begins", {.with_keywords = &OnBegin}, PyMethodDef::kWithKeywords, nullptr};
+PyMethodDef g_compilation_ends = {"compilation_ends", {.with_keywords = &OnEnd}, PyMethodDef::kWithKeywords, nullptr};
+
+bool Listen(const char* list, PyMethodDef* listener) {
+  return static_cast<bool>(CallPython(AttributeOfModule("jax._src.monitoring", list), NewFunction(listener)));
 }
 
 }  // namespace
 
-PyObject* JaxPrograms() {
-  Ref backends(AttributeOfModule("jax._src.xla_bridge", "_backends"));
-  Ref clients(backends ? g_python_api.DictValues(backends.get()) : nullptr);
+Ref JaxPrograms() {
+  const Ref backends = AttributeOfModule("jax._src.xla_bridge", "_backends");
+  const Ref clients(backends ? g_python_api.DictValues(backends.get()) : nullptr);
   PyObject* all = nullptr;
   for (ptrdiff_t i = 0; clients && i < g_python_api.ListSize(clients.get()); ++i) {
-    Ref get_live(g_python_api.GetAttrString(g_python_api.ListGetItem(clients.get(), i), "live_executables"));
-    Ref live(CallWithout(get_live));
+    Ref live = CallPython(Attribute(g_python_api.ListGetItem(clients.get(), i), "live_executables"));
     if (all == nullptr)
       all = live.Release();
     else if (live)
       Ref(g_python_api.Append(all, live.get()));
   }
-  return all;
+  return Ref(all);
 }
 
 // Of the result of a window, once, without the GIL: nobody changes bytes.
@@ -199,7 +166,7 @@ void WriteJaxPrograms() {
   ptrdiff_t count = 0, next = 0;
   WithGil([&] {
     NoCollection no_collection;
-    programs = Ref(JaxPrograms()).Release();
+    programs = JaxPrograms().Release();
     count = programs == nullptr ? 0 : g_python_api.ListSize(programs);
   });
   while (next < count) {
@@ -219,17 +186,14 @@ void WriteJaxPrograms() {
   if (programs != nullptr) WithGil([&] { g_python_api.DecRef(programs); });
 }
 
-void ForgetJaxPrograms() { memset(&g_seen, 0, sizeof g_seen); }
+void ForgetJaxPrograms() { memset(static_cast<void*>(&g_written), 0, sizeof g_written); }
 
-// The JAX tap's listeners of jax.monitoring: each compilation by XLA is a scope of the thread that waits for it.
-// Thread: the program's, with the GIL, when a function is compiled; ListenToJaxCompilations: dlhook-jax.
 void ListenToJaxCompilations() {
   static bool is_listening = false;  // a forked child inherits the lists of listeners
-  static PyMethodDef begin = WithKeywordsDefinition("compilation_begins", &OnBegin);
-  static PyMethodDef end = WithKeywordsDefinition("compilation_ends", &OnEnd);
   if (is_listening) return;
   is_listening = true;
-  if (Listen("register_event_duration_secs_listener", &end)) Listen("register_scalar_listener", &begin);
+  if (Listen("register_event_duration_secs_listener", &g_compilation_ends))
+    Listen("register_scalar_listener", &g_compilation_begins);
 }
 
 }  // namespace dlhook::inline tap

@@ -9,55 +9,10 @@
 
 namespace dlhook::inline tap {
 
-// A reference of dlhook's, or null after a failure, whose exception is then cleared.
-class Ref {
- public:
-  explicit Ref(PyObject* object) : object_(object) {
-    if (object == nullptr) g_python_api.ErrClear();
-  }
-  ~Ref() {
-    if (object_ != nullptr) g_python_api.DecRef(object_);
-  }
-  Ref(const Ref&) = delete;
-  Ref& operator=(const Ref&) = delete;
-  PyObject* get() const { return object_; }
-  PyObject* Release() {
-    PyObject* object = object_;
-    object_ = nullptr;
-    return object;
-  }
-  explicit operator bool() const { return object_ != nullptr; }
-  bool IsNone() const { return object_ == g_python_api.none; }
-
- private:
-  PyObject* object_;
-};
-
-PyObject* Module(const char* name);  // borrowed; null: it was not imported
-PyObject* Attribute(const Ref& object, const char* name);
-PyObject* AttributeOfModule(const char* module, const char* name);
-PyObject* CallWithout(const Ref& function);  // arguments
 void SetAttribute(PyObject* object, const char* name, PyObject* value);
 void SetOption(const Ref& options, const char* name, PyObject* value);  // takes the reference to the value
-// Of a function that is called with arguments and keywords.
-using WithKeywords = PyObject* (*)(PyObject*, PyObject*, PyObject*);
-PyMethodDef WithKeywordsDefinition(const char* name, WithKeywords function);
 // The bytes of a bytes object; false: it is none.
 bool BytesOf(PyObject* object, char** data, size_t* size);
-
-// No garbage is collected, and so no finalizer of the program's runs, while dlhook's thread makes objects.
-class NoCollection {
- public:
-  NoCollection() : was_enabled_(g_python_api.GcDisable != nullptr ? g_python_api.GcDisable() : 0) {}
-  ~NoCollection() {
-    if (was_enabled_ != 0) g_python_api.GcEnable();
-  }
-  NoCollection(const NoCollection&) = delete;
-  NoCollection& operator=(const NoCollection&) = delete;
-
- private:
-  int was_enabled_;
-};
 
 enum class JaxWindow : uint32_t { kNone, kOpening, kOpen, kClosing };
 
@@ -69,13 +24,9 @@ struct JaxState {
   std::atomic<uint32_t> inside;  // 1: it does, or waits for the GIL
   std::atomic<JaxWindow> window;
   bool has_exit;
-  PyObject* profiler;       // jaxlib._profiler; borrowed: modules stay
-  PyObject* stop;           // of the open session, which it keeps
-  PyObject* users_session;  // what the program finds in jaxlib._profiler without dlhook
-  PyObject* users_server;
-  PyObject* our_session;
-  PyObject* our_server;
-  PyObject* result;  // of a session that has ended: bytes, not yet written
+  PyObject* profiler;  // jaxlib._profiler; borrowed: modules stay
+  PyObject* stop;      // of the open session, which it keeps
+  PyObject* result;    // of a session that has ended: bytes, not yet written
   ClockKind clock;
   uint64_t start_ticks;
   uint64_t end_ticks;
@@ -112,7 +63,7 @@ bool WithGil(Work work) {
 void OpenJaxWindow();
 void StopJaxWindow();
 
-// In jax_profiles.cc, once: scopes for what XLA compiles. With the GIL.
+// In jax_profiles.cc, once, with the GIL: each compilation by XLA is a scope of the thread that waits for it.
 void ListenToJaxCompilations();
 
 // In jax_profiles.cc, without the GIL: the result of the last window, whose size it returns, and the programs that are not
@@ -121,6 +72,6 @@ size_t WriteJaxResult();
 void WriteJaxPrograms();
 void ForgetJaxPrograms();
 // The compiled programs as a list, or null. With the GIL.
-PyObject* JaxPrograms();
+Ref JaxPrograms();
 
 }  // namespace dlhook::inline tap

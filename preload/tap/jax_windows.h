@@ -18,14 +18,12 @@ struct WindowPlan {
 // all that a window cost, and grows while the program goes on; the first ones are shorter, for short programs.
 void PlanNextWindow(size_t bytes, uint64_t window_ns, uint64_t stop_ns, WindowPlan* plan);
 
-// Constants of programs that XLA compiled: arrays of the user's may be among them, of any size. Their values are never
-// written. Pure functions.
-
-// How many elements all constants of a program have together, by its text, in which large ones are left out:
+// How many elements all constants of a program that XLA compiled have together, by its text, in which large ones are left out:
 //   %constant.1 = f32[2048,2048]{1,0} constant({...})
 uint64_t ConstantElements(const char* text);
 
-// Overwrites the values in a serialized xla.HloModuleProto with zeros. Bytes that are not one stay as they are.
+// Overwrites constants' values, which may be the user's, in a serialized xla.HloModuleProto with zeros. Bytes that are not one
+// stay as they are.
 void ClearConstants(void* module, size_t bytes);
 
 }  // namespace dlhook::inline tap

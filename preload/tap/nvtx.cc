@@ -4,25 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "preload/python/python_layout.h"
+
 namespace dlhook::inline tap {
 namespace {
-
-// Encodes a character as UTF-8 into `bytes`, returns its length. Invalid characters become U+FFFD.
-size_t Encode(uint32_t character, char* bytes) {
-  if (character > 0x10ffff || (character >= 0xd800 && character < 0xe000)) character = 0xfffd;
-  if (character < 0x80) {
-    bytes[0] = static_cast<char>(character);
-    return 1;
-  }
-  size_t length = character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
-  for (size_t i = length - 1; i > 0; --i) {
-    bytes[i] = static_cast<char>(0x80 | (character & 0x3f));
-    character >>= 6;
-  }
-  static constexpr uint8_t kFirst[] = {0, 0, 0xc0, 0xe0, 0xf0};
-  bytes[0] = static_cast<char>(kFirst[length] | character);
-  return length;
-}
 
 // Removes ", seq = 17, op_id = 4…" from the name and keeps the number.
 void TakeSequenceNumber(NvtxName* name) {
@@ -49,14 +34,9 @@ void Begin(const char* domain, NvtxName* name) {
 }  // namespace
 
 size_t Utf8FromWide(const wchar_t* text, char* buffer, size_t size) {
-  size_t used = 0;
-  for (; *text != L'\0'; ++text) {
-    char bytes[4];
-    size_t length = Encode(static_cast<uint32_t>(*text), bytes);
-    if (used + length + 1 > size) break;
-    memcpy(buffer + used, bytes, length);
-    used += length;
-  }
+  size_t length = 0;
+  while (length < size && text[length] != L'\0') ++length;
+  size_t used = EncodeUtf8(text, length, sizeof *text, buffer, size - 1);
   buffer[used] = '\0';
   return used;
 }

@@ -241,6 +241,7 @@ const void* DomainRegisterStringW(void*, const wchar_t* wide) {
 // ---- Injection
 
 struct Callback {
+  NvtxModule module;
   unsigned id;
   NvtxFunction function;
 };
@@ -250,35 +251,32 @@ NvtxFunction Generic(Function function) {
   return reinterpret_cast<NvtxFunction>(function);
 }
 
-const Callback kCoreCallbacks[] = {
-    {kNvtxRangeStartEx, Generic(&RangeStartEx)},
-    {kNvtxRangeStartA, Generic(&StartMessage<const char*>)},
-    {kNvtxRangeStartW, Generic(&StartMessage<const wchar_t*>)},
-    {kNvtxRangeEnd, Generic(&RangeEnd)},
-    {kNvtxRangePushEx, Generic(&RangePushEx)},
-    {kNvtxRangePushA, Generic(&PushMessage<const char*>)},
-    {kNvtxRangePushW, Generic(&PushMessage<const wchar_t*>)},
-    {kNvtxRangePop, Generic(&RangePop)},
+const Callback kCallbacks[] = {
+    {kNvtxCore, kNvtxRangeStartEx, Generic(&RangeStartEx)},
+    {kNvtxCore, kNvtxRangeStartA, Generic(&StartMessage<const char*>)},
+    {kNvtxCore, kNvtxRangeStartW, Generic(&StartMessage<const wchar_t*>)},
+    {kNvtxCore, kNvtxRangeEnd, Generic(&RangeEnd)},
+    {kNvtxCore, kNvtxRangePushEx, Generic(&RangePushEx)},
+    {kNvtxCore, kNvtxRangePushA, Generic(&PushMessage<const char*>)},
+    {kNvtxCore, kNvtxRangePushW, Generic(&PushMessage<const wchar_t*>)},
+    {kNvtxCore, kNvtxRangePop, Generic(&RangePop)},
+    {kNvtxCore2, kNvtxDomainRangeStartEx, Generic(&DomainRangeStartEx)},
+    {kNvtxCore2, kNvtxDomainRangeEnd, Generic(&DomainRangeEnd)},
+    {kNvtxCore2, kNvtxDomainRangePushEx, Generic(&DomainRangePushEx)},
+    {kNvtxCore2, kNvtxDomainRangePop, Generic(&DomainRangePop)},
+    {kNvtxCore2, kNvtxDomainRegisterStringA, Generic(&DomainRegisterStringA)},
+    {kNvtxCore2, kNvtxDomainRegisterStringW, Generic(&DomainRegisterStringW)},
+    {kNvtxCore2, kNvtxDomainCreateA, Generic(&DomainCreateA)},
+    {kNvtxCore2, kNvtxDomainCreateW, Generic(&DomainCreateW)},
 };
 
-const Callback kCore2Callbacks[] = {
-    {kNvtxDomainRangeStartEx, Generic(&DomainRangeStartEx)},
-    {kNvtxDomainRangeEnd, Generic(&DomainRangeEnd)},
-    {kNvtxDomainRangePushEx, Generic(&DomainRangePushEx)},
-    {kNvtxDomainRangePop, Generic(&DomainRangePop)},
-    {kNvtxDomainRegisterStringA, Generic(&DomainRegisterStringA)},
-    {kNvtxDomainRegisterStringW, Generic(&DomainRegisterStringW)},
-    {kNvtxDomainCreateA, Generic(&DomainCreateA)},
-    {kNvtxDomainCreateW, Generic(&DomainCreateW)},
-};
-
-template <size_t kCount>
-bool SetCallbacks(const NvtxCallbacksTable& tables, NvtxModule module, const Callback (&callbacks)[kCount]) {
+bool SetCallbacks(const NvtxCallbacksTable& tables, NvtxModule module) {
   NvtxFunctionTable table = nullptr;
   unsigned size = 0;
   if (tables.get_module_function_table(module, &table, &size) == 0 || table == nullptr) return false;
-  for (const Callback& callback : callbacks) {
-    if (callback.id < size && table[callback.id] != nullptr) *table[callback.id] = callback.function;
+  for (const Callback& callback : kCallbacks) {
+    bool is_there = callback.module == module && callback.id < size && table[callback.id] != nullptr;
+    if (is_there) *table[callback.id] = callback.function;
   }
   return true;
 }
@@ -309,11 +307,11 @@ int InitializeInjectionNvtx2(dlhook::NvtxGetExportTable get_export_table) {
   const char* object = ObjectName(ObjectOf(reinterpret_cast<void*>(get_export_table)));
   auto tables = static_cast<const NvtxCallbacksTable*>(get_export_table(kNvtxCallbacksTable));
   bool known = tables != nullptr && tables->struct_size >= sizeof *tables;
-  if (!known || !SetCallbacks(*tables, kNvtxCore, kCoreCallbacks)) {
+  if (!known || !SetCallbacks(*tables, kNvtxCore)) {
     Report(kNvtxTap, object, CapabilityState::kRefused, "a release of NVTX that is not known");
     return 0;
   }
-  SetCallbacks(*tables, kNvtxCore2, kCore2Callbacks);  // added after the first releases
+  SetCallbacks(*tables, kNvtxCore2);  // added after the first releases
   Report(kNvtxTap, object, CapabilityState::kOn, "");
   return 1;
 }

@@ -15,7 +15,7 @@
 #include "preload/runtime/parts.h"
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/registry.h"
-#include "preload/runtime/thread_state.h"
+#include "preload/runtime/scope.h"
 #include "preload/tap/onednn.h"
 #include "preload/tap/tap.h"
 #include "preload/unwind/native_stack.h"
@@ -59,10 +59,6 @@ __thread const link_map* t_unfinished_of;
 
 // The fflush that follows a swallowed line: this object's next call on this thread.
 __thread const link_map* t_swallow_flush_of;
-
-bool IsRecording(const ThreadState* thread, uint32_t family_bit) {
-  return (thread->session->enabled_families.load(std::memory_order_relaxed) & family_bit) != 0;
-}
 
 // Index, or kMaxTapSources if the object is not a source.
 uint32_t FindSource(const link_map* object) {
@@ -171,9 +167,8 @@ bool IsStackWanted(const char* text, size_t size) {
 }
 
 void RecordLine(uint32_t index, const char* text, size_t size) {
-  ThreadState* thread = dlhook_thread;
-  if (thread == nullptr || thread->active == 0) thread = AttachThread(FamilyBit<kOneDnnTap>());
-  if (thread == nullptr || !IsRecording(thread, FamilyBit<kOneDnnTap>())) return;
+  ThreadState* thread = ScopeThread(FamilyBit<kOneDnnTap>());
+  if (thread == nullptr) return;
   uint64_t end_ticks = ReadTicks(thread->clock);
   DropStaleOpenCalls(thread, reinterpret_cast<uintptr_t>(&end_ticks));
   ShareSource(thread->session, index);
@@ -246,18 +241,19 @@ bool TakeLine(const char* text, size_t size, void* caller) {
   return (source.user_lines.load(std::memory_order_relaxed) & kind) == 0;
 }
 
-using VprintfChk = int (*)(int, const char*, va_list);
-
-int PrintChecked(int flag, const char* format, va_list arguments) {
-  static std::atomic<VprintfChk> real{nullptr};
-  return RealOf("__vprintf_chk", &real)(flag, format, arguments);
-}
-
-// The text that printf would print, truncated to `buffer`; the user's own copy is complete.
-size_t Format(char* buffer, size_t size, const char* format, va_list arguments) {
-  int length = vsnprintf(buffer, size, format, arguments);
-  if (length < 0) length = 0;
-  return static_cast<size_t>(length) < size ? static_cast<size_t>(length) : size - 1;
+// What printf does, and with a flag __printf_chk. A line's text is truncated here, the user's own copy of it is complete.
+int Print(int flag, const char* format, va_list arguments, void* caller) {
+  static std::atomic<int (*)(int, const char*, va_list)> real{nullptr};
+  char text[kMaxTapTextBytes + 64];
+  va_list again;
+  va_copy(again, arguments);
+  int length = vsnprintf(text, sizeof text, format, arguments);
+  size_t size = length < 0 ? 0 : static_cast<size_t>(length);
+  if (size >= sizeof text) size = sizeof text - 1;
+  int result =
+      TakeLine(text, size, caller) ? static_cast<int>(size) : RealOf("__vprintf_chk", &real)(flag, format, again);
+  va_end(again);
+  return result;
 }
 
 // torch::verbose::_mkldnn_set_verbose, dnnl_set_verbose and mkldnn_set_verbose: remembers the user's request, sets the
@@ -272,8 +268,9 @@ int SetVerbose(const char* name, void* own, void* caller, void* looked_up, int l
   if (index == kMaxTapSources) return real(level);
   Report(kOneDnnTap, g_sources[index].name, CapabilityState::kOn, "");
   g_sources[index].user_lines.store(LinesOfLevel(level), std::memory_order_relaxed);
-  ThreadState* thread = dlhook_thread;
-  bool stopped = thread != nullptr && thread->active != 0 && !IsRecording(thread, FamilyBit<kOneDnnTap>());
+  const ThreadState* thread = dlhook_thread;
+  bool is_attached = thread != nullptr && thread->active != 0;
+  bool stopped = is_attached && (thread->session->enabled_families.load() & FamilyBit<kOneDnnTap>()) == 0;
   int ours = stopped ? 0 : config.onednn_level;
   return real(level > ours ? level : ours);
 }
@@ -320,27 +317,17 @@ __attribute__((visibility("hidden"))) void dlhook_init_printf() {
 
 // The stubs jump here with a line from oneDNN.
 __attribute__((visibility("hidden"))) int dlhook_tap_printf(const char* format, ...) {
-  char text[dlhook::kMaxTapTextBytes + 64];
   va_list arguments;
   va_start(arguments, format);
-  size_t size = dlhook::Format(text, sizeof text, format, arguments);
-  va_end(arguments);
-  if (dlhook::TakeLine(text, size, __builtin_return_address(0))) return static_cast<int>(size);
-  va_start(arguments, format);
-  int result = vprintf(format, arguments);
+  int result = dlhook::Print(0, format, arguments, __builtin_return_address(0));
   va_end(arguments);
   return result;
 }
 
 __attribute__((visibility("hidden"))) int dlhook_tap_printf_chk(int flag, const char* format, ...) {
-  char text[dlhook::kMaxTapTextBytes + 64];
   va_list arguments;
   va_start(arguments, format);
-  size_t size = dlhook::Format(text, sizeof text, format, arguments);
-  va_end(arguments);
-  if (dlhook::TakeLine(text, size, __builtin_return_address(0))) return static_cast<int>(size);
-  va_start(arguments, format);
-  int result = dlhook::PrintChecked(flag, format, arguments);
+  int result = dlhook::Print(flag, format, arguments, __builtin_return_address(0));
   va_end(arguments);
   return result;
 }

@@ -3,21 +3,18 @@
 
 #include <stdio.h>
 
-#include <initializer_list>
+#include <algorithm>
 
 #include "preload/format/taps.h"
 
 namespace dlhook::inline tap {
 
 ScopeKind KindOfTorchScope(TorchScope scope) {
-  if (scope == TorchScope::kFunction) return ScopeKind::kFrameworkOp;
-  if (scope == TorchScope::kBackwardFunction) return ScopeKind::kBackwardNode;
-  if (scope == TorchScope::kUserScope) return ScopeKind::kUserRange;
-  for (TorchScope range : {TorchScope::kTorchScriptFunction, TorchScope::kLiteInterpreter, TorchScope::kStaticRuntimeOp,
-                           TorchScope::kStaticRuntimeModel}) {
-    if (scope == range) return ScopeKind::kFrameworkRange;
-  }
-  return ScopeKind::kUnknown;
+  using enum ScopeKind;
+  constexpr ScopeKind kKinds[kTorchScopes] = {kFrameworkOp,    kBackwardNode,  kFrameworkRange, kUnknown,
+                                              kUnknown,        kUnknown,       kFrameworkRange, kUserRange,
+                                              kFrameworkRange, kFrameworkRange};
+  return kKinds[static_cast<uint32_t>(scope)];
 }
 
 // major.minor.patch.tweak in the four upper bytes: 0x020d000000000000 is 2.13.0.
@@ -49,15 +46,12 @@ bool EndsTrainingStep(const char* scope_name) {
 }
 
 uint64_t LastValues::Median() const {
-  uint32_t count = count_ < kMost ? count_ : kMost;
+  uint32_t count = std::min(count_, kMost);
   if (count == 0) return 0;
-  uint64_t sorted[kMost];
-  for (uint32_t i = 0; i < count; ++i) {
-    uint32_t place = i;
-    for (; place > 0 && sorted[place - 1] > values_[i]; --place) sorted[place] = sorted[place - 1];
-    sorted[place] = values_[i];
-  }
-  return sorted[count / 2];
+  uint64_t values[kMost];
+  memcpy(values, values_, sizeof values);
+  std::nth_element(values, values + count / 2, values + count);
+  return values[count / 2];
 }
 
 void DutyCycle::Begin(uint64_t now_ns, uint32_t budget_ppm) {
@@ -99,7 +93,7 @@ void DutyCycle::PlanCycle() {
     cycle_steps_ = kMostStepsPerCycle;
     window_steps_ = kMostStepsPerCycle - kStepsPerCycle;
   } else {
-    if (steps > kStepsPerCycle) cycle_steps_ = steps < kMostStepsPerCycle ? steps : kMostStepsPerCycle;
+    cycle_steps_ = std::clamp(steps, kStepsPerCycle, kMostStepsPerCycle);
     random_ = random_ * 1664525 + 1013904223;  // Knuth, "The Art of Computer Programming", volume 2, 3.3.4
     cycle_steps_ = cycle_steps_ / 2 + (random_ >> 16) % (cycle_steps_ + 1);
   }
@@ -126,16 +120,13 @@ bool DutyCycle::StepEnded(uint64_t now_ns, uint64_t observed_ns) {
 void DutyCycle::BeginTimeCycle(uint64_t now_ns) {
   cycle_start_ns_ = now_ns;
   operators_inside_ = operators_behind_ = 0;
-  time_window_ns_ = budget_ppm_ == 0 ? kWindowNs : kBudgetWindowNs;
+  time_window_ns_ = ShortestWindowNs();
   uint64_t windows = budget_ppm_ == 0 ? kWindowsPerCycle : AddedPpm() / budget_ppm_ + 1;
   if (budget_ppm_ != 0 && MayRecordAll(AddedPpm())) {
     windows = kMostWindowsPerCycle;
     time_window_ns_ *= kMostWindowsPerCycle - kWindowsPerCycle;
   }
-  windows = windows < kWindowsPerCycle       ? kWindowsPerCycle
-            : windows < kMostWindowsPerCycle ? windows
-                                             : kMostWindowsPerCycle;
-  time_cycle_ns_ = windows * (budget_ppm_ == 0 ? kWindowNs : kBudgetWindowNs);
+  time_cycle_ns_ = std::clamp(windows, kWindowsPerCycle, kMostWindowsPerCycle) * ShortestWindowNs();
 }
 
 bool DutyCycle::TimePassed(uint64_t now_ns, uint64_t operators, uint64_t operator_ns) {
@@ -152,7 +143,7 @@ bool DutyCycle::TimePassed(uint64_t now_ns, uint64_t operators, uint64_t operato
     BeginTimeCycle(now_ns);
   }
   // The last part of a window and as much time behind it.
-  uint64_t at_ns = now_ns - cycle_start_ns_, compared_ns = budget_ppm_ == 0 ? kWindowNs : kBudgetWindowNs;
+  uint64_t at_ns = now_ns - cycle_start_ns_, compared_ns = ShortestWindowNs();
   recorded_ = at_ns < time_window_ns_;
   if (recorded_ && at_ns + compared_ns >= time_window_ns_) operators_inside_ += operators;
   if (!recorded_ && at_ns < time_window_ns_ + compared_ns) operators_behind_ += operators;

@@ -102,6 +102,7 @@ class DutyCycle {
  private:
   void CompareSides(uint64_t took_ns, uint64_t observed_ns);
   uint64_t AddedPpm() const;
+  uint64_t ShortestWindowNs() const { return budget_ppm_ == 0 ? kWindowNs : kBudgetWindowNs; }
   bool MayRecordAll(uint64_t added_ppm) const;
   void PlanCycle();
   void BeginTimeCycle(uint64_t now_ns);

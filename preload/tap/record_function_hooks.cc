@@ -342,19 +342,11 @@ void OnUserRangeEnd(const void* record_function, void*) {
 
 TorchCallback ObserverOf(TorchScope scope) {
   TorchCallback callback = {};
-  switch (KindOfTorchScope(scope)) {
-    case ScopeKind::kFrameworkOp:
-      callback.start = &OnStart<ScopeKind::kFrameworkOp>;
-      break;
-    case ScopeKind::kBackwardNode:
-      callback.start = &OnStart<ScopeKind::kBackwardNode>;
-      break;
-    case ScopeKind::kUserRange:
-      callback.start = &OnStart<ScopeKind::kUserRange>;
-      break;
-    default:
-      callback.start = &OnStart<ScopeKind::kFrameworkRange>;
-  }
+  const ScopeKind kind = KindOfTorchScope(scope);
+  callback.start = kind == ScopeKind::kFrameworkOp    ? &OnStart<ScopeKind::kFrameworkOp>
+                   : kind == ScopeKind::kBackwardNode ? &OnStart<ScopeKind::kBackwardNode>
+                   : kind == ScopeKind::kUserRange    ? &OnStart<ScopeKind::kUserRange>
+                                                      : &OnStart<ScopeKind::kFrameworkRange>;
   callback.end = scope == TorchScope::kUserScope ? &OnUserRangeEnd : &OnEnd;
   callback.sampling_probability = 1.0;
   callback.scopes[static_cast<uint32_t>(scope)] = true;

@@ -1,9 +1,9 @@
 // The interposed functions of the TraceMe tap: TraceMeRecorder::Record, Start (with the argument lists of all its
 // releases) and Stop.
 // Thread: any application thread. An event costs a clock read and a copy of its name; nothing is allocated.
-#include <link.h>
-
 #include "preload/base/entry.h"
+#include "preload/format/clock.h"
+#include "preload/link/dynamic_tables.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/registry.h"
@@ -42,11 +42,7 @@ std::atomic<bool> g_checked{false};  // an event was seen and is valid
 // Another library has a recorder of its own, in use.
 std::atomic<bool> g_has_others{false};
 
-int64_t RealtimeNs() {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return int64_t{now.tv_sec} * 1000000000 + now.tv_nsec;
-}
+int64_t RealtimeNs() { return static_cast<int64_t>(ClockNanoseconds(CLOCK_REALTIME)); }
 
 bool StartsWith(const char* text, const char* beginning) { return strncmp(text, beginning, strlen(beginning)) == 0; }
 
@@ -55,23 +51,14 @@ bool StartsWith(const char* text, const char* beginning) { return strncmp(text, 
 // Whether the object calls `function` through its table of imports, so that the calls reach the shim. Otherwise events
 // would pile up in TensorFlow's memory.
 bool CallsThroughTable(const link_map* object, const void* function) {
-  ElfW(Addr) symbols = 0, relocations = 0;
-  size_t bytes = 0;
   for (const ElfW(Dyn)* entry = object->l_ld; entry->d_tag != DT_NULL; ++entry) {
-    ElfW(Addr) address = entry->d_un.d_ptr;
-    if (address < object->l_addr) address += object->l_addr;  // glibc relocates most of them in place
-    if (entry->d_tag == DT_SYMTAB) symbols = address;
-    if (entry->d_tag == DT_JMPREL) relocations = address;
-    if (entry->d_tag == DT_PLTRELSZ) bytes = entry->d_un.d_val;
-    bool symbolic = entry->d_tag == DT_SYMBOLIC || (entry->d_tag == DT_FLAGS && (entry->d_un.d_val & DF_SYMBOLIC) != 0);
-    if (symbolic) return false;
+    if (entry->d_tag == DT_SYMBOLIC || (entry->d_tag == DT_FLAGS && (entry->d_un.d_val & DF_SYMBOLIC) != 0))
+      return false;
   }
-  if (symbols == 0 || relocations == 0) return false;
-  auto symbol = reinterpret_cast<const ElfW(Sym)*>(symbols);
-  auto relocation = reinterpret_cast<const ElfW(Rela)*>(relocations);
+  const DynamicTables tables(object);
   ElfW(Addr) value = reinterpret_cast<ElfW(Addr)>(function) - object->l_addr;
-  for (size_t i = 0; i < bytes / sizeof *relocation; ++i) {
-    if (symbol[ELF64_R_SYM(relocation[i].r_info)].st_value == value) return true;
+  for (const ElfW(Rela) & relocation : tables.functions) {
+    if (tables.symbols[ELF64_R_SYM(relocation.r_info)].st_value == value) return true;
   }
   return false;
 }
@@ -226,8 +213,8 @@ void NoteUsersLevel(int level) {
 // A look-up of one of TensorFlow's variables, or a start of its profiler, by `caller`: arms the tap if that is
 // TensorFlow. Not before its library's data exist, and before its first op.
 void NoticeTensorFlow(void* caller) {
-  Phase unseen = g_phase.load(std::memory_order_relaxed);
-  if (unseen != Phase::kUnseen) return;
+  Phase unseen = Phase::kUnseen;
+  if (g_phase.load(std::memory_order_relaxed) != unseen) return;
   link_map* object = ObjectOf(caller);
   const char* name = ObjectName(object);
   bool is_tensorflow = StartsWith(name, "libtensorflow") || StartsWith(name, "_pywrap_tensorflow");

@@ -55,8 +55,8 @@ uint32_t CaptureByLibunwind(NativeStackThread* memory, const FrameState& start) 
   RuleCache* rules = RulesOf(memory);
   uint32_t node = 0;
   for (int i = count; i-- > first;) {
-    bool is_interrupted = i > first && rules->Find(address(i - 1), false, true)->is_signal_frame();
-    if (rules->Find(address(i), is_interrupted, true)->is_own()) continue;
+    bool is_interrupted = i > first && rules->Find(address(i - 1), false, true)->is_signal_frame;
+    if (rules->Find(address(i), is_interrupted, true)->is_own) continue;
     node = NodeOf(memory, {address(i), 0, 0, is_interrupted}, node, cut);
     cut = StackCut::kWhole;
   }

@@ -43,10 +43,8 @@ RuleCache* RulesOf(NativeStackThread* memory);
 // The node of a frame inside of `parent`; `cut`: what is outside of it is missing for this reason. 0: no room.
 uint32_t NodeOf(NativeStackThread* memory, const FrameState& state, uint32_t parent, StackCut cut);
 
-// The process's table of StackNodes: from a frame and the stack outside of it to the node's number.
-// Thread: any application thread, for nodes not in its own cache. Reads without a lock, adds under one.
-
-// The number of the node; 0: no room for another one (counted), or the process is not recorded.
+// The number of the node in the process's table; 0: no room for another one (counted), or the process is not recorded. Reads
+// without a lock, adds under one.
 uint32_t FindOrAddStackNode(const StackNode& wanted);
 
 // An object with frames in it was unloaded: its addresses may get another meaning. Existing nodes are no longer found.

@@ -61,6 +61,16 @@ bool IsOwn(const CodeObject& object) {
   return object.map != nullptr && object.start == own_start;
 }
 
+// The address last: a signal handler that leaves by longjmp must not leave half an entry behind.
+void Keep(CachedRule rule, CachedRule* entry) {
+  const uint64_t pc = rule.pc;
+  entry->pc = rule.pc = 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  *entry = rule;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  entry->pc = pc;
+}
+
 }  // namespace
 
 bool ExtendBounds(uint64_t stack_pointer, StackBounds* bounds) {
@@ -81,34 +91,19 @@ bool ExtendBounds(uint64_t stack_pointer, StackBounds* bounds) {
   return false;
 }
 
-void RuleCache::Clear() { memset(static_cast<void*>(entries_), 0, sizeof entries_); }
-
 CachedRule* RuleCache::Fill(CachedRule* set, uint64_t address, bool is_interrupted, bool may_lock) {
   CodeObject object;
-  FoundRule found = FindRule(address, is_interrupted, may_lock, &object);
-  bool is_own = IsOwn(object);
-  if (object.map != nullptr && found.is_code && (!is_own || is_interrupted)) NoteCodeObject(object);
-  const CachedRule rule =
-      CachedRule::Of(found.rule, (found.is_guess ? CachedRule::kGuessBit : 0) |
-                                     (found.is_code ? 0 : CachedRule::kNoCodeBit) | (is_own ? CachedRule::kOwnBit : 0));
-  uint64_t pc = is_interrupted ? address : address - 1;
+  CachedRule rule = {FindRule(address, is_interrupted, may_lock, &object)};
+  rule.is_own = IsOwn(object);
+  rule.pc = is_interrupted ? address : address - 1;
+  if (object.map != nullptr && rule.is_code && (!rule.is_own || is_interrupted)) NoteCodeObject(object);
   if (!may_lock && object.map == nullptr) {  // libgcc may have a rule, once it may be asked
     unkept_ = rule;
     return &unkept_;
   }
-  // A signal handler that leaves by longjmp must not leave half an entry behind.
-  CachedRule* entry = &set[0];
-  set[1].key = 0;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  set[1] = set[0];
-  entry->key = 0;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  entry->cfa_offset = rule.cfa_offset;
-  entry->bp_offset = rule.bp_offset;
-  entry->return_offset = rule.return_offset;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  entry->key = pc << 16 | rule.key;
-  return entry;
+  Keep(set[0], &set[1]);
+  Keep(rule, &set[0]);
+  return &set[0];
 }
 
 }  // namespace dlhook::inline unwind

@@ -1,15 +1,53 @@
 // Walks from frame to frame outwards, by rules. The words read from the stack are kept with each frame: a later capture
 // that finds the same words need not walk again.
-// Whose stack it is, parameters say: Stack reads its words (CopiedStack), Rules finds an address's rule (rule_cache.h; of
+// Whose stack it is, parameters say: Stack reads its words (CopiedStack), Rules finds an address's rule (RuleCache; of
 // another process analyzer/io/wait_stacks.cc).
 // Thread: the one whose stack it is, if it is this process's. No lock and no system call if the rules are known and the stack is the thread's
 // own.
 #pragma once
 
 #include "preload/base/own_memory.h"
-#include "preload/unwind/rule_cache.h"
+#include "preload/unwind/unwind_tables.h"
 
 namespace dlhook::inline unwind {
+
+// The rule of an address in a stack.
+struct CachedRule : FoundRule {
+  enum Call : uint8_t { kNotChecked, kAfterCall, kAfterNoCall };
+  bool is_own = false;      // the shim's
+  Call call = kNotChecked;  // of a return address: does a call come before it?
+  uint64_t pc = 0;          // within the instruction
+};
+
+// A cache of the rules for the addresses in a thread's stacks. Two places for each: of three with the same ones the
+// last two stay. (With one place, each of LeNet's stacks in PyTorch had to read a table again.)
+// Thread: the one whose stacks they are; in memory that is initially zero.
+class RuleCache {
+ public:
+  static constexpr uint32_t kSets = 2048;
+
+  // `may_lock`: see FindRule. Valid until the next call.
+  CachedRule* Find(uint64_t address, bool is_interrupted, bool may_lock) {
+    uint64_t pc = is_interrupted ? address : address - 1;
+    CachedRule* set = entries_[(pc * 0x9e3779b97f4a7c15u) >> 53];
+    if (__builtin_expect(set[0].pc == pc, 1)) return &set[0];
+    if (__builtin_expect(set[1].pc == pc, 1)) return &set[1];
+    return Fill(set, address, is_interrupted, may_lock);
+  }
+  // Is the instruction before `address`, whose rule this is, a call? A system call the first time.
+  static bool IsAfterCall(CachedRule* rule, uint64_t address) {
+    if (rule->call == CachedRule::kNotChecked)
+      rule->call = FollowsCall(address) ? CachedRule::kAfterCall : CachedRule::kAfterNoCall;
+    return rule->call == CachedRule::kAfterCall;
+  }
+  void Clear() { memset(static_cast<void*>(entries_), 0, sizeof entries_); }
+
+ private:
+  CachedRule* Fill(CachedRule* set, uint64_t address, bool is_interrupted, bool may_lock);
+
+  CachedRule entries_[kSets][2];
+  CachedRule unkept_;
+};
 
 // The memory that a walk over a stack may read: the thread's own stack directly, any other (coroutines, signals'
 // alternate stacks) through copies made by the kernel.
@@ -153,9 +191,9 @@ class StackWalk {
     for (;;) {
       if (join->Knows(state)) return WalkEnd::kJoined;
       CachedRule* rule = rules_->Find(state.address, state.is_interrupted, may_lock_);
-      if (__builtin_expect(!rule->is_code() || was_guess, 0)) {
+      if (__builtin_expect(!rule->is_code || was_guess, 0)) {
         if (!may_lock_) is_exact_ = false;  // another walk may have a rule where this one had to guess
-        bool is_wrong = !rule->is_code() || (!state.is_interrupted && !Rules::IsAfterCall(rule, state.address));
+        bool is_wrong = !rule->is_code || (!state.is_interrupted && !Rules::IsAfterCall(rule, state.address));
         if (is_wrong) return Fail(was_guess ? WalkEnd::kNoUnwindInfo : WalkEnd::kOutOfStack);
       }
       if (__builtin_expect(count_ == max_, 0)) return Fail(WalkEnd::kTooDeep);
@@ -163,7 +201,7 @@ class StackWalk {
       frame->state = state;
       WalkEnd end;
       if (!Step(*rule, stack, frame, &end)) return end;
-      was_guess = rule->is_guess();
+      was_guess = rule->is_guess;
     }
   }
 
@@ -197,32 +235,32 @@ class StackWalk {
   bool Step(const CachedRule& rule, Stack* stack, WalkedFrame* frame, WalkEnd* end) {
     const FrameState& inner = frame->state;
     frame->return_place = frame->bp_place = frame->cfa_place = 0;
-    frame->is_own = rule.is_own();
-    frame->keeps_bp = rule.bp_from() == BpFrom::kSame;
+    frame->is_own = rule.is_own;
+    frame->keeps_bp = rule.bp_from == BpFrom::kSame;
     frame->needs_bp = false;
-    if (__builtin_expect(rule.return_from() >= ReturnFrom::kOutermost, 0)) {
-      *end = rule.return_from() == ReturnFrom::kOutermost ? WalkEnd::kOutermost : WalkEnd::kNoUnwindInfo;
+    if (__builtin_expect(rule.return_from >= ReturnFrom::kOutermost, 0)) {
+      *end = rule.return_from == ReturnFrom::kOutermost ? WalkEnd::kOutermost : WalkEnd::kNoUnwindInfo;
       return false;
     }
-    bool from_bp = rule.cfa_from() == CfaFrom::kBp || rule.cfa_from() == CfaFrom::kAtBp;
+    bool from_bp = rule.cfa_from == CfaFrom::kBp || rule.cfa_from == CfaFrom::kAtBp;
     uint64_t cfa = (from_bp ? inner.bp : inner.sp) + static_cast<int64_t>(rule.cfa_offset);
-    frame->needs_bp = from_bp || rule.bp_from() == BpFrom::kAtBp;
+    frame->needs_bp = from_bp || rule.bp_from == BpFrom::kAtBp;
     bool is_readable = true;
-    if (__builtin_expect(rule.cfa_from() >= CfaFrom::kAtSp, 0)) {
+    if (__builtin_expect(rule.cfa_from >= CfaFrom::kAtSp, 0)) {
       frame->cfa_place = cfa;
       is_readable = stack->Read(cfa, &cfa);
     }
-    bool goes_out = cfa > inner.sp || (rule.is_signal_frame() && MayGoBack(*stack));
+    bool goes_out = cfa > inner.sp || (rule.is_signal_frame && MayGoBack(*stack));
     outer_.sp = cfa;
     frame->return_place =
-        (rule.return_from() == ReturnFrom::kAtCfa ? cfa : inner.sp) + static_cast<int64_t>(rule.return_offset);
+        (rule.return_from == ReturnFrom::kAtCfa ? cfa : inner.sp) + static_cast<int64_t>(rule.return_offset);
     is_readable =
         is_readable && goes_out && stack->Read(frame->return_place, &outer_.address) && ReadBp(rule, stack, frame);
     if (__builtin_expect(!is_readable, 0)) {
-      *end = Fail(rule.is_guess() ? WalkEnd::kNoUnwindInfo : Failure(*stack, rule.is_signal_frame()));
+      *end = Fail(rule.is_guess ? WalkEnd::kNoUnwindInfo : Failure(*stack, rule.is_signal_frame));
       return false;
     }
-    outer_.is_interrupted = rule.is_signal_frame();
+    outer_.is_interrupted = rule.is_signal_frame;
     if (outer_.is_interrupted) may_lock_ = false;  // the interrupted code may hold the lock
     *end = WalkEnd::kOutermost;
     return outer_.address != 0;
@@ -230,10 +268,10 @@ class StackWalk {
 
   template <typename Stack>
   bool ReadBp(const CachedRule& rule, Stack* stack, WalkedFrame* frame) {
-    if (rule.bp_from() == BpFrom::kSame) return true;
-    uint64_t base = rule.bp_from() == BpFrom::kAtCfa  ? outer_.sp
-                    : rule.bp_from() == BpFrom::kAtBp ? frame->state.bp
-                                                      : frame->state.sp;
+    if (rule.bp_from == BpFrom::kSame) return true;
+    uint64_t base = rule.bp_from == BpFrom::kAtCfa  ? outer_.sp
+                    : rule.bp_from == BpFrom::kAtBp ? frame->state.bp
+                                                    : frame->state.sp;
     frame->bp_place = base + static_cast<int64_t>(rule.bp_offset);
     return stack->Read(frame->bp_place, &outer_.bp);
   }

@@ -6,36 +6,14 @@ namespace {
 constexpr int kStackDepth = 16;
 constexpr int kMaxOperations = 64;
 
+// Those that the tables of compilers and hand-written assembly contain.
+// clang-format off
 enum Operation : uint8_t {
-  kDeref = 0x06,
-  kConst1u = 0x08,
-  kConst1s = 0x09,
-  kConst2u = 0x0a,
-  kConst2s = 0x0b,
-  kConst4u = 0x0c,
-  kConst4s = 0x0d,
-  kConst8u = 0x0e,
-  kConst8s = 0x0f,
-  kConstu = 0x10,
-  kConsts = 0x11,
-  kDup = 0x12,
-  kDrop = 0x13,
-  kAnd = 0x1a,
-  kMinus = 0x1c,
-  kOr = 0x21,
-  kPlus = 0x22,
-  kPlusUconst = 0x23,
-  kShl = 0x24,
-  kShr = 0x25,
-  kEq = 0x29,
-  kGe = 0x2a,
-  kGt = 0x2b,
-  kLe = 0x2c,
-  kLt = 0x2d,
-  kNe = 0x2e,
-  kLit0 = 0x30,
-  kBreg0 = 0x70,
+  kDeref = 0x06, kConst1u = 0x08, kConst1s = 0x09, kConst2u = 0x0a, kConst2s = 0x0b, kConst4u = 0x0c, kConst4s = 0x0d,
+  kConstu = 0x10, kConsts = 0x11, kDrop = 0x13, kAnd = 0x1a, kMinus = 0x1c, kPlus = 0x22, kPlusUconst = 0x23, kShl = 0x24,
+  kGe = 0x2a, kLit0 = 0x30, kBreg0 = 0x70,
 };
+// clang-format on
 constexpr uint8_t kRegisters = 32;
 
 bool IsNumber(const SymbolicValue& value) { return value.base == SymbolicValue::kNumber; }
@@ -46,32 +24,18 @@ bool IsSum(const SymbolicValue& value) {
 
 int64_t Compute(uint8_t operation, int64_t a, int64_t b) {
   auto bits = static_cast<uint64_t>(a);
-  auto shift = static_cast<uint64_t>(b);
+  auto other = static_cast<uint64_t>(b);
   switch (operation) {
     case kAnd:
       return a & b;
-    case kOr:
-      return a | b;
     case kMinus:
-      return static_cast<int64_t>(bits - shift);
+      return static_cast<int64_t>(bits - other);
     case kPlus:
-      return static_cast<int64_t>(bits + shift);
+      return static_cast<int64_t>(bits + other);
     case kShl:
-      return shift < 64 ? static_cast<int64_t>(bits << shift) : 0;
-    case kShr:
-      return shift < 64 ? static_cast<int64_t>(bits >> shift) : 0;
-    case kEq:
-      return a == b;
-    case kGe:
-      return a >= b;
-    case kGt:
-      return a > b;
-    case kLe:
-      return a <= b;
-    case kLt:
-      return a < b;
+      return other < 64 ? static_cast<int64_t>(bits << other) : 0;
     default:
-      return a != b;
+      return a >= b;
   }
 }
 
@@ -108,16 +72,12 @@ class Evaluation {
       case kConst2s: return PushNumber(bytes_.Fixed<int16_t>());
       case kConst4u: return PushNumber(bytes_.Fixed<uint32_t>());
       case kConst4s: return PushNumber(bytes_.Fixed<int32_t>());
-      case kConst8u:
-      case kConst8s: return PushNumber(bytes_.Fixed<int64_t>());
       case kConstu: return PushNumber(static_cast<int64_t>(bytes_.Uleb()));
       case kConsts: return PushNumber(bytes_.Sleb());
-      case kDup: return depth_ > 0 && Push(stack_[depth_ - 1]);
       case kDrop: return depth_-- > 0;
       case kDeref: return Dereference();
       case kPlusUconst: return PushNumber(static_cast<int64_t>(bytes_.Uleb())) && Combine(kPlus);
-      case kAnd: case kOr: case kMinus: case kPlus: case kShl: case kShr:
-      case kEq: case kGe: case kGt: case kLe: case kLt: case kNe: return Combine(operation);
+      case kAnd: case kMinus: case kPlus: case kShl: case kGe: return Combine(operation);
       default: return false;
     }
     // clang-format on
@@ -132,13 +92,8 @@ class Evaluation {
   bool Dereference() {
     if (depth_ == 0) return false;
     SymbolicValue& top = stack_[depth_ - 1];
-    if (top.base == SymbolicValue::kSp) {
-      top.base = SymbolicValue::kAtSp;
-    } else if (top.base == SymbolicValue::kBp) {
-      top.base = SymbolicValue::kAtBp;
-    } else {
-      return false;
-    }
+    if (top.base != SymbolicValue::kSp && top.base != SymbolicValue::kBp) return false;
+    top.base = top.base == SymbolicValue::kSp ? SymbolicValue::kAtSp : SymbolicValue::kAtBp;
     return true;
   }
 
@@ -156,10 +111,9 @@ class Evaluation {
       return true;
     }
     bool moves = (operation == kPlus || operation == kMinus) && IsSum(left) && IsNumber(right);
-    // A word read from memory is not modified: no known table adds to it, and a rule has no room for it.
-    bool is_zero = moves || (operation == kPlus && IsNumber(right) && right.offset == 0);
     if (moves) left.offset = Compute(operation, left.offset, right.offset);
-    return moves || is_zero;
+    // A word read from memory is not modified: no known table adds to it, and a rule has no room for it.
+    return moves || (operation == kPlus && IsNumber(right) && right.offset == 0);
   }
 
   UnwindBytes bytes_;

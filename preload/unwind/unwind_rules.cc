@@ -1,7 +1,5 @@
 #include "preload/unwind/unwind_rules.h"
 
-#include "preload/unwind/unwind_bytes.h"
-
 namespace dlhook::inline unwind {
 namespace {
 
@@ -200,32 +198,19 @@ class CfaProgram {
   }
 
   bool StepCfa(uint8_t instruction, UnwindBytes* program) {
-    uint64_t number;
+    bool has_register = instruction == kDefCfa || instruction == kDefCfaSf;
+    uint64_t number = has_register ? program->Uleb() : row_.cfa_register;
+    // clang-format off
     switch (instruction) {
-      case kDefCfa:
-        number = program->Uleb();
-        DefineCfa(number, static_cast<int64_t>(program->Uleb()));
-        return true;
-      case kDefCfaSf:
-        number = program->Uleb();
-        DefineCfa(number, program->Sleb() * cie_.data_alignment);
-        return true;
-      case kDefCfaRegister:
-        DefineCfa(program->Uleb(), row_.cfa_offset);
-        return true;
-      case kDefCfaOffset:
-        row_.cfa_offset = static_cast<int64_t>(program->Uleb());
-        return true;
-      case kDefCfaOffsetSf:
-        row_.cfa_offset = program->Sleb() * cie_.data_alignment;
-        return true;
-      case kDefCfaExpression:
-        row_.cfa_expression = Block(program);
-        row_.cfa_is_expression = true;
-        return true;
-      default:
-        return false;
+      case kDefCfa: DefineCfa(number, static_cast<int64_t>(program->Uleb())); return true;
+      case kDefCfaSf: DefineCfa(number, program->Sleb() * cie_.data_alignment); return true;
+      case kDefCfaRegister: DefineCfa(program->Uleb(), row_.cfa_offset); return true;
+      case kDefCfaOffset: row_.cfa_offset = static_cast<int64_t>(program->Uleb()); return true;
+      case kDefCfaOffsetSf: row_.cfa_offset = program->Sleb() * cie_.data_alignment; return true;
+      case kDefCfaExpression: row_.cfa_expression = Block(program); row_.cfa_is_expression = true; return true;
+      default: return false;
     }
+    // clang-format on
   }
 
   bool StepRegister(uint8_t instruction, UnwindBytes* program) {

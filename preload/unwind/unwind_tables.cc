@@ -2,6 +2,7 @@
 
 #include "preload/base/loaded_objects.h"
 #include "preload/base/own_memory.h"
+#include "preload/format/folders.h"
 #include "preload/link/dlsym.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/process_state.h"
@@ -47,8 +48,7 @@ bool IsLibgccLoaded() {
   bool is_loaded = false;
   AnyLoadedObject([&](const dl_phdr_info& info) {
     loads = info.dlpi_adds;
-    const char* slash = strrchr(info.dlpi_name, '/');
-    is_loaded = loads != known && strcmp(slash == nullptr ? info.dlpi_name : slash + 1, kLibgcc) == 0;
+    is_loaded = loads != known && strcmp(BaseName(info.dlpi_name), kLibgcc) == 0;
     return is_loaded || loads == known;
   });
   if (!is_loaded) without.store(loads, std::memory_order_relaxed);

@@ -20,12 +20,6 @@ struct CodeObject {
 };
 bool FindCodeObject(uint64_t address, CodeObject* object, bool may_lock = true);
 
-struct FoundRule {
-  UnwindRule rule;
-  bool is_guess;  // no information: a frame pointer is assumed
-  bool is_code;   // false: nothing can have been called from there
-};
-
 // Whether the instruction before `address` is a call. A system call.
 bool FollowsCall(uint64_t address);
 

@@ -21,10 +21,10 @@ class CuptiApplicationTest : public testing::Test {
     CuptiCall call = {role, group, {}};
     for (size_t i = 0; i < arguments.size(); ++i) call.arguments[i] = arguments[i];
     application_.Enter();
-    EXPECT_TRUE(application_.HoldsAny()) << "while a call is under way";
+    EXPECT_TRUE(application_.Now().holds) << "while a call is under way";
     int frees = g_frees;
     application_.Leave(call, status);
-    EXPECT_EQ(g_frees > frees, !application_.HoldsAny()) << "it is told at once, and only then";
+    EXPECT_EQ(g_frees > frees, !application_.Now().holds) << "it is told at once, and only then";
   }
   CuptiApplication application_{&CountFree};
 };
@@ -33,7 +33,7 @@ class CuptiApplicationTest : public testing::Test {
 TEST_F(CuptiApplicationTest, KinetoProfilesAndIsDoneWithItsLastBuffer) {
   Call(CuptiRole::kTimestamps, {1});
   Call(CuptiRole::kCallbacks, {1, 2});
-  EXPECT_FALSE(application_.HoldsAny());
+  EXPECT_FALSE(application_.Now().holds);
   Call(CuptiRole::kEnable, {kKernels});
   Call(CuptiRole::kEnable, {kDriver});
   Call(CuptiRole::kEnableApi, {33, 0}, 0, kDriverFunctions);
@@ -43,24 +43,24 @@ TEST_F(CuptiApplicationTest, KinetoProfilesAndIsDoneWithItsLastBuffer) {
   application_.TakeBuffer();
   Call(CuptiRole::kDisable, {kKernels});
   Call(CuptiRole::kDisable, {kDriver});
-  EXPECT_TRUE(application_.HoldsAny()) << "a buffer is still CUPTI's";
+  EXPECT_TRUE(application_.Now().holds) << "a buffer is still CUPTI's";
   application_.Enter();  // the flush that returns it
   application_.TakeBuffer();
-  EXPECT_TRUE(application_.HoldsAny());
+  EXPECT_TRUE(application_.Now().holds);
   application_.Leave({CuptiRole::kFlush, 0, {1}}, 0);
-  EXPECT_FALSE(application_.HoldsAny());
+  EXPECT_FALSE(application_.Now().holds);
   Call(CuptiRole::kSetting, {9, 8, 7});
-  EXPECT_FALSE(application_.HoldsAny());
+  EXPECT_FALSE(application_.Now().holds);
 }
 
 TEST_F(CuptiApplicationTest, ASubscriptionAloneHoldsNothing) {
   Call(CuptiRole::kSubscribe);
-  EXPECT_FALSE(application_.HoldsAny());
-  EXPECT_TRUE(application_.IsSubscribed());
+  EXPECT_FALSE(application_.Now().holds);
+  EXPECT_TRUE(application_.Now().is_subscribed);
   Call(CuptiRole::kUnsubscribe);
-  EXPECT_FALSE(application_.IsSubscribed());
+  EXPECT_FALSE(application_.Now().is_subscribed);
   Call(CuptiRole::kSubscribe, {}, 39);
-  EXPECT_FALSE(application_.IsSubscribed());
+  EXPECT_FALSE(application_.Now().is_subscribed);
 }
 
 TEST_F(CuptiApplicationTest, KindsAreHeldOnceGloballyAndByContext) {
@@ -69,30 +69,30 @@ TEST_F(CuptiApplicationTest, KindsAreHeldOnceGloballyAndByContext) {
   Call(CuptiRole::kEnableContext, {kContext, kKernels});
   Call(CuptiRole::kDisable, {kKernels}, 1);  // failed
   Call(CuptiRole::kDisable, {kKernels});
-  EXPECT_TRUE(application_.HoldsAny());
+  EXPECT_TRUE(application_.Now().holds);
   Call(CuptiRole::kDisableContext, {kContext + 1, kKernels});
-  EXPECT_TRUE(application_.HoldsAny());
+  EXPECT_TRUE(application_.Now().holds);
   Call(CuptiRole::kDisableContext, {kContext, kKernels});
-  EXPECT_FALSE(application_.HoldsAny());
+  EXPECT_FALSE(application_.Now().holds);
   Call(CuptiRole::kEnable, {kKernels}, 35);  // refused
-  EXPECT_FALSE(application_.HoldsAny());
+  EXPECT_FALSE(application_.Now().holds);
 }
 
 TEST_F(CuptiApplicationTest, SwitchingAKindOffReleasesItsFunctions) {
   for (uint64_t function : {11, 12, 13}) Call(CuptiRole::kEnableApi, {function, 1}, 0, kDriverFunctions);
   Call(CuptiRole::kEnableApi, {12, 0}, 0, kDriverFunctions);
   Call(CuptiRole::kDisable, {kKernels});
-  EXPECT_TRUE(application_.HoldsAny());
+  EXPECT_TRUE(application_.Now().holds);
   Call(CuptiRole::kDisable, {kDriver});
-  EXPECT_FALSE(application_.HoldsAny());
+  EXPECT_FALSE(application_.Now().holds);
 }
 
 TEST_F(CuptiApplicationTest, UsesOfAnotherKindHoldUntilTheirEnd) {
   Call(CuptiRole::kBegin, {kContext}, 0, 6);
   Call(CuptiRole::kEnd, {}, 0, 5);
-  EXPECT_TRUE(application_.HoldsAny());
+  EXPECT_TRUE(application_.Now().holds);
   Call(CuptiRole::kEnd, {kContext}, 0, 6);
-  EXPECT_FALSE(application_.HoldsAny());
+  EXPECT_FALSE(application_.Now().holds);
 }
 
 TEST_F(CuptiApplicationTest, ActivitiesOfASubscriberLastUntilItUnsubscribes) {
@@ -104,11 +104,11 @@ TEST_F(CuptiApplicationTest, ActivitiesOfASubscriberLastUntilItUnsubscribes) {
     Call(CuptiRole::kSetting, {subscriber, kKernels});
   }
   Call(CuptiRole::kUnsubscribe, {kOther});
-  EXPECT_TRUE(application_.HoldsAny());
+  EXPECT_TRUE(application_.Now().holds);
   Call(CuptiRole::kUnsubscribe, {kSubscriber}, 1);  // failed
-  EXPECT_TRUE(application_.HoldsAny());
+  EXPECT_TRUE(application_.Now().holds);
   Call(CuptiRole::kUnsubscribe, {kSubscriber});
-  EXPECT_FALSE(application_.HoldsAny());
+  EXPECT_FALSE(application_.Now().holds);
 }
 
 TEST_F(CuptiApplicationTest, FinalizingReleasesAll) {
@@ -116,20 +116,20 @@ TEST_F(CuptiApplicationTest, FinalizingReleasesAll) {
   for (uint64_t kind = 0; kind < 300; ++kind) Call(CuptiRole::kEnable, {kind});  // more than it tracks separately
   application_.LendBuffer();
   for (uint64_t kind = 0; kind < 300; ++kind) Call(CuptiRole::kDisable, {kind});
-  EXPECT_TRUE(application_.HoldsAny());
-  EXPECT_FALSE(application_.HasFinalized());
+  EXPECT_TRUE(application_.Now().holds);
+  EXPECT_FALSE(application_.Now().has_finalized);
   Call(CuptiRole::kFinalize);
-  EXPECT_FALSE(application_.HoldsAny());
-  EXPECT_FALSE(application_.IsSubscribed());
-  EXPECT_TRUE(application_.HasFinalized());
+  EXPECT_FALSE(application_.Now().holds);
+  EXPECT_FALSE(application_.Now().is_subscribed);
+  EXPECT_TRUE(application_.Now().has_finalized);
   application_.TakeBuffer();  // late
-  EXPECT_FALSE(application_.HoldsAny());
+  EXPECT_FALSE(application_.Now().holds);
 }
 
 TEST_F(CuptiApplicationTest, OneCallUnderWayIsEnough) {
   application_.Enter();
   Call(CuptiRole::kSetting);
-  EXPECT_TRUE(application_.HoldsAny());
+  EXPECT_TRUE(application_.Now().holds);
   EXPECT_EQ(g_frees, 0);
   application_.Leave({CuptiRole::kSetting, 0, {}}, 0);
   EXPECT_EQ(g_frees, 1);

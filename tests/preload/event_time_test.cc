@@ -18,10 +18,9 @@
 namespace dlhook {
 
 // Replace those of gpu_time.cc and gpu_devices.cc.
-bool gpu::WriteGpuRecord(ThreadState*, RecordHeader* record, const void*, uint32_t, bool) {
+void gpu::WriteGpuRecord(ThreadState*, RecordHeader* record, bool, const void*, uint32_t) {
   EXPECT_EQ(record->words, sizeof(GpuActivityRecord) / 8);
   g_fake->written.push_back(*reinterpret_cast<GpuActivityRecord*>(record));
-  return true;
 }
 void gpu::NoteGpuDevice(ThreadState*, uint32_t) {}
 

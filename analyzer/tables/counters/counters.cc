@@ -50,10 +50,9 @@ std::string CounterColumnName(absl::string_view counter) {
 }
 
 Column CounterColumn(const std::string& counter) {
-  KnownCounter known = {};
-  const bool is_known = FindKnownCounter(counter.c_str(), &known);
-  const bool is_time = is_known && known.unit == CounterUnit::kNanoseconds;
-  const std::string meaning = is_known ? absl::StrCat(": ", known.meaning) : "";
+  const CounterLine* known = FindCounterLine(counter.c_str());
+  const bool is_time = known != nullptr && UnitOf(*known) == CounterUnit::kNanoseconds;
+  const std::string meaning = known != nullptr ? absl::StrCat(": ", known->meaning) : "";
   std::string explanation = absl::StrCat("Counter ", counter, meaning, ". Summed over the run.");
   return As(Role::kAmount,
             IntegerColumn(CounterColumnName(counter), is_time ? "ns" : "", Better::kLower, std::move(explanation)));
