@@ -9,6 +9,7 @@ import base64
 import hashlib
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -28,10 +29,16 @@ def allowed(text):
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
+def classes_of_marks():
+    """.library{--own:var(--library)} and so on, for the colours that style/colors.css lists for marks."""
+    marks = (HERE / "style/colors.css").read_text().split("/* Of marks")[1].split("}")[0]
+    return "".join(f".{name}{{--own:var(--{name})}}" for name in re.findall(r"--(\w+):", marks))
+
+
 def main():
     esbuild, modules, out = sys.argv[1:]
     script = bundled(esbuild, modules, "src/main.js")
-    style = bundled(esbuild, modules, "style/page.css")
+    style = bundled(esbuild, modules, "style/page.css") + classes_of_marks()
     for text, end in ((script, "</script"), (style, "</style")):
         if end in text.lower():
             sys.exit(f"build.py: {end} inside of what it would end")

@@ -77,23 +77,3 @@ export function bars(rows, {most, empty = "Nothing found."} = {}) {
   draw(Math.max(STEP, rows.findIndex((row) => row.isTarget) + 1));
   return add(h("div.bars-box"), [list, more]);
 }
-
-// A choice of few: buttons side by side.
-export function segments(label, choices, chosen, onchoose) {
-  const box = h("div.segments", {role: "group", "aria-label": label});
-  const buttons = choices.map(([value, text]) =>
-    h(
-      "button",
-      {
-        type: "button",
-        "aria-pressed": String(value === chosen),
-        onclick: () => {
-          buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(choices[i][0] === value)));
-          onchoose(value);
-        },
-      },
-      text,
-    ),
-  );
-  return add(box, buttons);
-}

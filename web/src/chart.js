@@ -74,3 +74,14 @@ export function frame({
   svg.append(inside);
   return {svg, inside, ...inner};
 }
+
+// Coloured parts of one bar, [color, length] each on the one before, cut off at `top`.
+export function stack(parts, {x, y, width, top}) {
+  let from = 0;
+  return parts.map(([color, length]) => {
+    const to = Math.min(from + length, top),
+      rect = to > from && h("rect." + color, {x, width, y: y(to), height: y(from) - y(to)});
+    from = to;
+    return rect;
+  });
+}

@@ -1,12 +1,21 @@
 // The run that this page shows: tables as `dlhook report --format json` has them, and what only the page has.
+import {amount} from "./format.js";
 
 let all = null;
 const known = new Map();
+
+// Not amounts: without spaces between thousands.
+export const NUMBERS_OF = new Set(["process", "pid", "index", "rank", "communicator", "device"]);
 
 export class Table {
   constructor(json) {
     Object.assign(this, json);
     this.index = new Map(json.columns.map((column, i) => [column.name, i]));
+  }
+  // Its rows by the names of columns; `cells`: the row itself.
+  get objects() {
+    this.made ||= this.rows.map((cells) => ({...Object.fromEntries(this.columns.map(({name}, i) => [name, cells[i]])), cells}));
+    return this.made;
   }
   has(name) {
     return this.index.has(name);
@@ -18,13 +27,23 @@ export class Table {
     const i = this.index.get(name);
     return i === undefined ? null : row[i];
   }
+  // What people read of one of `objects`; null: nothing is known.
+  text(one, name) {
+    const value = one[name] ?? "",
+      column = this.column(name);
+    if (value === "") return null;
+    return NUMBERS_OF.has(name) ? String(value) : amount(value, column.unit, column.type);
+  }
+  // {label: column} as facts() takes it.
+  pairs(one, names) {
+    return Object.entries(names).map(([label, name]) => [label, this.text(one, name)]);
+  }
   // Whether any row has something in this column.
   isKnown(name) {
     return this.has(name) && this.rows.some((row) => this.get(row, name) !== null && this.get(row, name) !== "");
   }
   explanation(name) {
-    const column = this.column(name);
-    return column ? column.explanation : "";
+    return this.column(name)?.explanation || "";
   }
 }
 
@@ -34,7 +53,6 @@ export async function load() {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   all = JSON.parse(await new Response(stream).text());
   for (const json of all.report.tables) known.set(json.name, new Table(json));
-  return all;
 }
 
 // The table of this name; null if the page has none.
@@ -51,3 +69,5 @@ export function rankOf(pid) {
     name = Object.keys(one?.rank_variables || {}).find((key) => /^(RANK|.*WORLD_RANK|PMI_RANK|SLURM_PROCID)$/.test(key));
   return name ? Number(one.rank_variables[name]) : null;
 }
+// "rank 0, process 4711"
+export const processName = (pid) => `${rankOf(pid) === null ? "" : `rank ${rankOf(pid)}, `}process ${pid}`;

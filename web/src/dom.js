@@ -21,30 +21,16 @@ export function visible(text) {
   });
 }
 
-const SVG = new Set([
-  "svg",
-  "g",
-  "rect",
-  "line",
-  "path",
-  "circle",
-  "text",
-  "title",
-  "defs",
-  "marker",
-  "polygon",
-  "clipPath",
-]);
+const SVG = new Set(["svg", "g", "rect", "line", "path", "circle", "text"]);
 
 // h("td.number", {onclick, "aria-label": …}, child…), attributes only if it has any: children are elements, text, numbers,
 // arrays of these, or null.
 export function h(what, ...children) {
   const attributes = children[0]?.constructor === Object ? children.shift() : {};
   const [tag, ...classes] = what.split(".");
-  const element =
-    SVG.has(tag) && tag !== "title"
-      ? document.createElementNS("http://www.w3.org/2000/svg", tag)
-      : document.createElement(tag);
+  const element = SVG.has(tag)
+    ? document.createElementNS("http://www.w3.org/2000/svg", tag)
+    : document.createElement(tag);
   if (classes.length > 0) element.setAttribute("class", classes.join(" "));
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
@@ -82,14 +68,14 @@ export function middle(text) {
 }
 
 // Sentences below a chart or a table: texts, or what h() takes as children.
-export const notes = (all) => h("ul.notes", all.map((one) => h("li", one)));
+export const notes = (all) => all.length > 0 && h("ul.notes", all.map((one) => h("li", one)));
 
 // Names and what they are; pairs without a value are left out.
 export const facts = (pairs, what = "dl.facts") =>
   h(
     what,
     pairs
-      .filter((pair) => pair && pair[1] !== null && pair[1] !== undefined && pair[1] !== "")
+      .filter(([, value]) => !["", null, undefined, false].includes(value))
       .map(([name, value]) => [h("dt", name), h("dd", value)]),
   );
 
@@ -114,3 +100,27 @@ export const tickBox = (label, onchoose, checked = false) =>
     h("input", {type: "checkbox", checked, onchange: (event) => onchoose(event.target.checked)}),
     label,
   );
+
+// A choice of many, [value, text] each.
+export const selectBox = (label, choices, chosen, onchoose) =>
+  h(
+    "select",
+    {"aria-label": label, onchange: (event) => onchoose(event.target.value)},
+    choices.map(([value, text]) => h("option", {value, selected: value === chosen}, text)),
+  );
+
+// A choice of few, {value: text}: buttons side by side.
+export function segments(label, choices, chosen, onchoose) {
+  const choose = (event) => {
+    for (const one of box.children) one.setAttribute("aria-pressed", String(one === event.currentTarget));
+    onchoose(event.currentTarget.dataset.choice);
+  };
+  const box = h(
+    "div.segments",
+    {role: "group", "aria-label": label},
+    Object.entries(choices).map(([value, text]) =>
+      h("button", {type: "button", "data-choice": value, "aria-pressed": String(value === chosen), onclick: choose}, text),
+    ),
+  );
+  return box;
+}

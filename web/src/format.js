@@ -1,37 +1,21 @@
 // Numbers for people, as analyzer/table/table_ops.cc writes them: three digits and a prefix.
 
-const TIMES = [
-  [1, "ns"],
-  [1e3, "us"],
-  [1e6, "ms"],
-  [1e9, "s"],
-];
-const BYTES = [
-  [1, "B"],
-  [2 ** 10, "KiB"],
-  [2 ** 20, "MiB"],
-  [2 ** 30, "GiB"],
-  [2 ** 40, "TiB"],
-];
-const FLOPS = [
-  [1, "FLOP"],
-  [1e3, "kFLOP"],
-  [1e6, "MFLOP"],
-  [1e9, "GFLOP"],
-  [1e12, "TFLOP"],
-  [1e15, "PFLOP"],
-];
-const SCALES = {ns: TIMES, bytes: BYTES, flops: FLOPS};
+// Units and how many of one are the next.
+const SCALES = {
+  ns: [1000, "ns", "us", "ms", "s"],
+  bytes: [1024, "B", "KiB", "MiB", "GiB", "TiB"],
+  flops: [1000, "FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"],
+};
 
 function threeDigits(value) {
   const size = Math.abs(value);
   return value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
 }
 
-function scaled(value, scales) {
+function scaled(value, [step, ...units]) {
   let i = 0;
-  while (i + 1 < scales.length && Math.abs(value) >= scales[i + 1][0] * 0.9995) ++i;
-  return (i === 0 ? value.toFixed(0) : threeDigits(value / scales[i][0])) + " " + scales[i][1];
+  while (i + 1 < units.length && Math.abs(value) >= step ** (i + 1) * 0.9995) ++i;
+  return (i === 0 ? value.toFixed(0) : threeDigits(value / step ** i)) + " " + units[i];
 }
 
 export function human(value, unit, type) {
@@ -52,6 +36,13 @@ export function groups(value) {
 
 // Whether human() writes the unit.
 export const hasUnitInside = (unit) => !unit || unit === "%" || SCALES[unit] !== undefined;
+
+// The same always with its unit.
+export function amount(value, unit, type) {
+  if (unit === "GFLOP/s" && value >= 1000) return amount(value / 1000, "TFLOP/s");
+  if (unit === "GB/s" && value < 0.1) return amount(value * 1000, "MB/s");
+  return human(value, unit, type) + (hasUnitInside(unit) || typeof value !== "number" ? "" : " " + unit);
+}
 
 // The value of a cell with its unit and all its digits.
 export function exact(value, unit) {

@@ -3,6 +3,16 @@ import {hierarchy, partition} from "d3-hierarchy";
 import {h, replace, visible} from "./dom.js";
 import {tip} from "./tip.js";
 
+// A box of such a tree, and its child of this name.
+export const boxOf = (name, color = "range") => ({name, color, own: 0, children: [], byName: new Map()});
+export function childOf(node, name, color) {
+  if (!node.byName.has(name)) {
+    node.children.push(boxOf(name, color));
+    node.byName.set(name, node.children[node.children.length - 1]);
+  }
+  return node.byName.get(name);
+}
+
 const sumOf = (nodes) => nodes.reduce((sum, node) => sum + node.value, 0);
 
 const ROW = 22,

@@ -5,14 +5,11 @@ import {table} from "./data.js";
 import {percent, time} from "./format.js";
 import {linksOfLayer} from "./links.js";
 import {card} from "./tip.js";
+import {joined, sum} from "./views/parts.js";
 
-export const PARTS = [
-  {key: "forward", name: "forward", color: "forward"},
-  {key: "backward", name: "backward", color: "backward"},
-  {key: "update", name: "update", color: "update"},
-  {key: "recompute", name: "recompute", color: "recompute"},
-  {key: "other", name: "other", color: "other"},
-];
+// Of a layer's time: names, and colors.
+export const PARTS = ["forward", "backward", "update", "recompute", "other"];
+export const partsOf = (row) => PARTS.map((part) => ({value: row[part] || 0, color: part}));
 
 // As analyzer/answer/layer_rows.cc: layers of one kind in repeated blocks have one name, "encoder.*.dense".
 const LEAST_BLOCKS = 3;
@@ -50,53 +47,38 @@ export function layerRows(isHost) {
   const layers = table("layers");
   if (!layers) return [];
   const prefix = layers.has("gpu_time") && !isHost ? "gpu_" : "";
-  return layers.rows.map((cells, index) => {
-    const number = (name) => layers.get(cells, prefix + name) || 0;
+  return layers.objects.map((one, index) => {
     const row = {
-      cells,
+      cells: one.cells,
       index,
-      name: layers.get(cells, "layer") || "",
-      model: layers.get(cells, "model") || "",
-      step: layers.get(cells, "step") || "",
-      type: layers.get(cells, "type") || "",
-      module: layers.get(cells, "module") || "",
-      total: number("time"),
-      percent: layers.get(cells, prefix ? "gpu_percent" : "time_percent"),
-      forward: number("forward"),
-      backward: number("backward"),
-      update: number("update"),
-      recompute: number("recompute"),
+      total: one[prefix + "time"] || 0,
+      percent: one[prefix ? "gpu_percent" : "time_percent"],
     };
+    for (const column of ["model", "step", "type", "module"]) row[column] = one[column] || "";
+    for (const part of PARTS) row[part] = one[prefix + part] || 0;
+    row.name = one.layer || "";
     row.isLayer = row.name !== "" && !row.name.includes("[");
     row.other = Math.max(0, row.total - row.forward - row.backward - row.update - row.recompute);
     row.tip = () =>
       card(
         row.model ? `${row.model}: ${row.name}` : row.name,
         [
-          ...PARTS.map((part) => [part.name, row[part.key] > 0 ? time(row[part.key]) : null]),
+          ...PARTS.map((part) => [part, row[part] > 0 && time(row[part])]),
           [prefix ? "GPU time" : "host time", time(row.total)],
           ["of the step", percent(row.percent)],
-          ["type", row.type],
-          [
-            "rate",
-            layers.get(cells, prefix + "rate") === null
-              ? null
-              : `${layers.get(cells, prefix + "rate").toPrecision(3)} GFLOP/s`,
-          ],
-          ["line", layers.get(cells, "line")],
-          ["matched by", layers.get(cells, "matched_by")],
+          ...layers.pairs(one, {type: "type", rate: prefix + "rate", line: "line", "matched by": "matched_by"}),
         ],
         layers.explanation(prefix + "time"),
       );
     row.bar = () => ({
       name: row.name || "–",
-      note: [row.model, row.type].filter(Boolean).join(" · "),
+      note: joined([row.model, row.type], " · "),
       quiet: !row.isLayer,
       tip: row.tip,
-      parts: PARTS.map((part) => ({value: row[part.key], color: part.color})),
+      parts: partsOf(row),
       numbers: [time(row.total), percent(row.percent)],
       data: {layer: row.name, value: row.total},
-      isTarget: isNamed("row", layers, cells),
+      isTarget: isNamed("row", layers, one.cells),
       open: row.isLayer && (() => linksOfLayer(row.name)),
     });
     return row;
@@ -107,17 +89,18 @@ export function layerRows(isHost) {
 export function barOfBlock({label, rows}) {
   const one = {...rows[0].bar(), isTarget: get("group") === label || rows.some((row) => row.bar().isTarget)};
   if (rows.length === 1) return one;
-  const total = (key) => rows.reduce((sum, row) => sum + row[key], 0);
+  const total = (key) => sum(rows.map((row) => row[key]));
   return {
     ...one,
     name: `${label} ×${rows.length}`,
     note: "",
     tip: null,
-    parts: PARTS.map((part) => ({value: total(part.key), color: part.color})),
+    parts: PARTS.map((part) => ({value: total(part), color: part})),
     numbers: [time(total("total")), percent(total("percent"))],
     data: {group: label},
     open: () => bars(rows.map((row) => row.bar())),
   };
 }
 
-export const legendOfLayers = (rows) => legend(PARTS.filter((part) => rows.some((row) => row[part.key] > 0)));
+export const legendOfLayers = (rows) =>
+  legend(PARTS.filter((part) => rows.some((row) => row[part] > 0)).map((part) => ({name: part, color: part})));

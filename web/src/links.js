@@ -3,40 +3,14 @@ import {addressAt} from "./address.js";
 import {page, table} from "./data.js";
 import {h} from "./dom.js";
 
-// Tables with a view of their own.
-const VIEWS = {
-  findings: "answer",
-  layers: "layers",
-  steps: "steps",
-  phases: "steps",
-  latency: "steps",
-  algorithms: "algorithms",
-  candidates: "algorithms",
-  tuning: "algorithms",
-  layout: "layout",
-  gemm: "products",
-  copies: "copies",
-  gpu_idle: "gpu",
-  devices: "gpu",
-  overlap: "gpu",
-  kernels: "kernels",
-  memory: "memory",
-  ranks: "ranks",
-  collectives: "ranks",
-  counters: "counters",
-  counters_over_time: "counters",
-  callers: "callers",
-  stacks: "callers",
-  capabilities: "environment",
-  summary: "environment",
-  accounting: "accounting",
-};
+// The ids of the views of tables; others are shown alone.
+export const viewOf = new Map();
 
 // The address of a table, and of what `keys` (address.js) name in it; null: this page does not have it.
 export function addressOf(name, keys = []) {
   const found = table(name);
   if (!found || found.rows.length === 0) return null;
-  return addressAt(VIEWS[name] && page().kind === "report" ? VIEWS[name] : "table/" + name, keys);
+  return addressAt(viewOf.get(name) || "table/" + name, keys);
 }
 
 // Of what the evidence names after its table: the values of columns that stand in it, if a row has them, and a column to sort by.

@@ -6,6 +6,7 @@ import {picture, save} from "./save.js";
 import {hide} from "./tip.js";
 import {onTheme, themeButton} from "./theme.js";
 import {groupsOfViews} from "./views.js";
+import {below, whyMissing} from "./views/parts.js";
 
 function nav(groups) {
   const link = (view) => h("a", {href: "#" + view.id, "data-view": view.id}, view.title);
@@ -13,7 +14,7 @@ function nav(groups) {
     "nav",
     {"aria-label": "Views"},
     groups.map(({title, views}) => {
-      const shown = views.filter((view) => !view.isHidden && !view.missing());
+      const shown = views.filter((view) => !view.isHidden && !whyMissing(view));
       return shown.length > 0 && h("div.group", h("h2", title), shown.map(link));
     }),
   );
@@ -22,7 +23,7 @@ function nav(groups) {
 function show(main, views) {
   const {id, rest} = read(),
     view = views.find((one) => one.id === id) || views[0],
-    why = view.missing();
+    why = whyMissing(view);
   hide();
   onTheme(null);
   const section = h("section.view", {id: "view-" + view.id, "aria-label": view.title});
@@ -44,7 +45,10 @@ function show(main, views) {
   ]);
   replace(main, section);
   if (why) add(section, h("p.empty", why));
-  else view.render(section, rest);
+  else {
+    view.render(section, rest, views);
+    if (view.tables && !view.isWhole) add(section, below(view));
+  }
   for (const link of document.querySelectorAll("nav a")) {
     if (link.dataset.view === view.id) {
       link.setAttribute("aria-current", "page");

@@ -5,6 +5,7 @@ import {zoom, zoomIdentity} from "d3-zoom";
 import {legend} from "./bars.js";
 import {add, facts, h, replace, visible} from "./dom.js";
 import {time} from "./format.js";
+import {boxOf, childOf} from "./icicle.js";
 import {addressOfLayer} from "./links.js";
 import {color, onTheme} from "./theme.js";
 import {card, hide, show} from "./tip.js";
@@ -69,12 +70,8 @@ export class Timeline {
       });
     this.transform = zoomIdentity;
     select(this.canvas).call(this.zoom).on("dblclick.zoom", null);
-    this.canvas.addEventListener("focus", () => {
-      this.focused = true;
-    });
-    this.canvas.addEventListener("blur", () => {
-      this.focused = false;
-    });
+    this.canvas.addEventListener("focus", () => (this.focused = true));
+    this.canvas.addEventListener("blur", () => (this.focused = false));
     this.canvas.addEventListener("pointermove", (event) => this.point(event));
     this.canvas.addEventListener("pointerleave", () => {
       this.hovered = null;
@@ -94,21 +91,18 @@ export class Timeline {
   // One array of slices per track, with rows packed by depth.
   setWindow(window) {
     this.window = window;
-    const slices = (track) =>
-      track.start.map((start, i) => ({
-        start,
-        end: start + track.duration[i],
-        depth: track.depth[i],
-        text: track.text[i],
-        layer: track.layer[i],
-        direction: track.direction[i],
-      }));
-    this.tracks = window.tracks.map((track) => {
-      const made = {...track};
-      made.slices = slices(track).map((slice, index) => ({...slice, index, track: made}));
-      return made;
-    });
+    this.tracks = window.tracks.map((track) => ({...track}));
     for (const track of this.tracks) {
+      track.slices = track.start.map((start, index) => ({
+        track,
+        index,
+        start,
+        end: start + track.duration[index],
+        depth: track.depth[index],
+        text: track.text[index],
+        layer: track.layer[index],
+        direction: track.direction[index],
+      }));
       track.slices.push(...this.layersIn(track));
       const depths = [...new Set(track.slices.map((slice) => slice.depth))].sort((a, b) => a - b);
       const row = new Map(depths.map((depth, i) => [depth, i]));
@@ -181,20 +175,20 @@ export class Timeline {
     this.canvas.width = this.width * ratio;
     this.canvas.height = this.height * ratio;
     this.canvas.style.height = this.height + "px";
-    this.zoom
-      .extent([
-        [this.left, 0],
-        [this.width, this.height],
-      ])
-      .translateExtent([
-        [this.left, -Infinity],
-        [this.width, Infinity],
-      ]);
+    const reach = (top, bottom) => [
+      [this.left, top],
+      [this.width, bottom],
+    ];
+    this.zoom.extent(reach(0, this.height)).translateExtent(reach(-Infinity, Infinity));
     this.draw();
   }
 
+  // Without zoom.
+  get whole() {
+    return scaleLinear([0, this.window.length], [this.left, this.width - 6]);
+  }
   get scale() {
-    return this.transform.rescaleX(scaleLinear([0, this.window.length], [this.left, this.width - 6]).clamp(false));
+    return this.transform.rescaleX(this.whole);
   }
 
   colorOf(slice) {
@@ -253,15 +247,8 @@ export class Timeline {
           context.lineWidth = slice === this.selected ? 2 : 1;
           context.strokeRect(x + 0.5, y + 0.5, Math.max(width - 1.6, 1), ROW - 3);
         }
-        if (width > 26)
-          this.text(
-            context,
-            visible(this.of(slice)[0].replace(/^aten::/, "")),
-            x + 4,
-            y + ROW / 2 - 0.5,
-            width - 8,
-            inkOn(shade),
-          );
+        const name = visible(this.of(slice)[0].replace(/^aten::/, ""));
+        if (width > 26) this.text(context, name, x + 4, y + ROW / 2 - 0.5, width - 8, inkOn(shade));
       }
     }
     context.restore();
@@ -371,15 +358,10 @@ export class Timeline {
     this.draw();
   }
 
-  // Without zoom, in pixels.
-  middleOf(slice) {
-    return scaleLinear([0, this.window.length], [this.left, this.width - 6])((slice.start + slice.end) / 2);
-  }
-
   zoomTo(slice) {
     if (!slice) return;
     const k = Math.min(1e6, (0.8 * this.window.length) / Math.max(1, slice.end - slice.start));
-    const middle = this.middleOf(slice);
+    const middle = this.whole((slice.start + slice.end) / 2);
     select(this.canvas).call(
       this.zoom.transform,
       zoomIdentity.translate((this.left + this.width) / 2 - k * middle, 0).scale(k),
@@ -392,19 +374,16 @@ export class Timeline {
       step = (this.width - this.left) / 8 / this.transform.k;
     const actions = {
       w: () => canvas.call(this.zoom.scaleBy, 1.6),
-      "+": () => canvas.call(this.zoom.scaleBy, 1.6),
       s: () => canvas.call(this.zoom.scaleBy, 1 / 1.6),
-      "-": () => canvas.call(this.zoom.scaleBy, 1 / 1.6),
       a: () => canvas.call(this.zoom.translateBy, step, 0),
       d: () => canvas.call(this.zoom.translateBy, -step, 0),
-      ArrowLeft: () => canvas.call(this.zoom.translateBy, step, 0),
-      ArrowRight: () => canvas.call(this.zoom.translateBy, -step, 0),
       0: () => canvas.call(this.zoom.transform, zoomIdentity),
       n: () => this.next(1),
       p: () => this.next(-1),
       Enter: () => this.zoomTo(this.selected),
     };
-    const action = actions[event.key] || actions[event.key.toLowerCase()];
+    const same = {"+": "w", "-": "s", ArrowLeft: "a", ArrowRight: "d"},
+      action = actions[same[event.key] || event.key] || actions[event.key.toLowerCase()];
     if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     action();
@@ -428,14 +407,15 @@ export class Timeline {
     const at = all.indexOf(this.selected);
     const slice = all[(at + by + all.length) % all.length],
       [from, to] = [this.scale.invert(this.left), this.scale.invert(this.width)];
-    if (slice.end < from || slice.start > to) select(this.canvas).call(this.zoom.translateTo, this.middleOf(slice), 0);
+    if (slice.end < from || slice.start > to)
+      select(this.canvas).call(this.zoom.translateTo, this.whole((slice.start + slice.end) / 2), 0);
     this.select(slice);
   }
 
   // What was in what in this step, equal names of one track added up: trees for icicle.js.
   trees() {
     const tree = (track) => {
-      const root = {name: `${track.group}: ${track.name}`, color: "range", own: 0, children: [], byName: new Map()};
+      const root = boxOf(`${track.group}: ${track.name}`);
       const stack = [{node: root, end: Infinity}];
       for (const slice of [...track.slices].sort((a, b) => a.start - b.start || a.depth - b.depth)) {
         if (slice.depth < 0) continue;
@@ -443,14 +423,9 @@ export class Timeline {
         const parent = stack[stack.length - 1].node,
           [name, kind] = this.of(slice),
           length = slice.end - slice.start;
-        if (!parent.byName.has(name)) {
-          const child = {name, color: CLASS_COLORS[kind] || kind, own: 0, times: 0, children: [], byName: new Map()};
-          parent.byName.set(name, child);
-          parent.children.push(child);
-        }
-        const node = parent.byName.get(name);
+        const node = childOf(parent, name, CLASS_COLORS[kind] || kind);
         node.own += length;
-        node.times += 1;
+        node.times = (node.times || 0) + 1;
         if (parent !== root) parent.own -= length;
         stack.push({node, end: slice.end});
       }

@@ -1,5 +1,6 @@
 // One tooltip for the page: what an element means, on hover and on focus.
 import {facts, h, replace} from "./dom.js";
+import {percent, time} from "./format.js";
 
 let box = null;
 let owner = null;
@@ -42,9 +43,18 @@ export function card(title, pairs, sentence) {
   ];
 }
 
-// `make`: returns the content when it is needed.
-export function tip(element, make) {
-  const content = typeof make === "function" ? make : () => make;
+// What a box of a tree says of its time.
+export const partOf = (value, whole, of = "of all") => [
+  ["time", time(value)],
+  [of, percent((100 * value) / (whole || 1))],
+];
+
+// The card of one of a table's `objects`; `names`: {label: column}, `explained`: the column that the sentence is of.
+export const rowCard = (table, one, title, names, explained) =>
+  card(title, table.pairs(one, names), table.explanation(explained));
+
+// `content`: makes it when it is needed.
+export function tip(element, content) {
   element.addEventListener("pointermove", (event) => {
     owner = element;
     show(content(), event.clientX, event.clientY);

@@ -1,8 +1,10 @@
 // The views of a page, in the order of the navigation.
 //
-// A view: id (of its link), title, lead (a sentence), missing() (why there is nothing to show; "": there is), render(section, rest of
-// the address).
+// A view: id (of its link), title, lead (a sentence), render(section, rest of the address, all views). `tables`: whose evidence it shows,
+// below what it renders unless it `isWhole`; `none`: why there is nothing to show, if they have no rows, or missing(), "" if there is.
+// `notesOf`: the one whose notes stand above the tables.
 import {page} from "./data.js";
+import {viewOf} from "./links.js";
 import {accountingView} from "./views/accounting.js";
 import {algorithmsView} from "./views/algorithms.js";
 import {answerView} from "./views/answer.js";
@@ -23,17 +25,13 @@ import {stepsView} from "./views/steps.js";
 import {allTablesView, oneTableView} from "./views/tables.js";
 import {timelineView} from "./views/timeline.js";
 
-function groupsOfReport() {
-  const groups = [
-    {title: "Overview", views: [answerView]},
-    {title: "Network", views: [layersView, stepsView, timelineView, accountingView]},
-    {title: "Libraries", views: [algorithmsView, layoutView, productsView, callersView]},
-    {title: "Machine", views: [gpuView, kernelsView, copiesView, memoryView, ranksView, countersView]},
-  ];
-  const views = groups.flatMap((group) => group.views);
-  groups.push({title: "Data", views: [environmentView(() => views), allTablesView, oneTableView]});
-  return groups;
-}
+const groupsOfReport = () => [
+  {title: "Overview", views: [answerView]},
+  {title: "Network", views: [layersView, stepsView, timelineView, accountingView]},
+  {title: "Libraries", views: [algorithmsView, layoutView, productsView, callersView]},
+  {title: "Machine", views: [gpuView, kernelsView, copiesView, memoryView, ranksView, countersView]},
+  {title: "Data", views: [environmentView, allTablesView, oneTableView]},
+];
 
 const groupsOfDiff = () => [
   {title: "Overview", views: [verdictView]},
@@ -46,5 +44,9 @@ const groupsOfScaling = () => [
   {title: "Data", views: [allTablesView, oneTableView]},
 ];
 
-export const groupsOfViews = () =>
-  ({report: groupsOfReport, diff: groupsOfDiff, scaling: groupsOfScaling})[page().kind]();
+export function groupsOfViews() {
+  const groups = {report: groupsOfReport, diff: groupsOfDiff, scaling: groupsOfScaling}[page().kind]();
+  for (const {id, tables = []} of groups.flatMap((group) => group.views))
+    for (const name of tables) viewOf.set(name, id);
+  return groups;
+}

@@ -4,39 +4,19 @@ import {bars, legend} from "../bars.js";
 import {dot, responsive} from "../chart.js";
 import {hasRows, table} from "../data.js";
 import {add, h} from "../dom.js";
-import {groups, human, percent, time} from "../format.js";
-import {card} from "../tip.js";
-import {missingTables, part, tablesOf} from "./parts.js";
+import {groups, time} from "../format.js";
+import {rowCard} from "../tip.js";
+import {barOf, part} from "./parts.js";
 
 const COLORS = ["library", "input", "update", "recompute", "framework", "backward", "preparing", "other"];
 
 function chosen() {
   const algorithms = table("algorithms");
-  const rows = algorithms.rows
-    .map((row) => {
-      const get = (name) => algorithms.get(row, name);
-      return {
-        name: get("problem"),
-        kind: get("kind"),
-        direction: get("direction"),
-        chosen: get("chosen") || "not told",
-        chooser: get("chooser"),
-        calls: get("calls"),
-        time: get("gpu_time") || get("total_time") || 0,
-        rate: get("gpu_rate") ?? get("rate"),
-        formats: get("formats"),
-        heuristic: get("heuristic"),
-        workspace: get("workspace"),
-        tensorCore: get("tensor_core"),
-        types: get("types"),
-      };
-    })
-    .sort((a, b) => b.time - a.time);
+  const timeOf = (row) => row.gpu_time || row.total_time || 0,
+    familyOf = (row) => (row.chosen || "not told").replace(/^(engine \d+) .*/, "$1"); // without its knobs
+  const rows = [...algorithms.objects].sort((a, b) => timeOf(b) - timeOf(a));
   const weights = new Map();
-  for (const row of rows) {
-    row.family = row.chosen.replace(/^(engine \d+) .*/, "$1"); // without its knobs
-    weights.set(row.family, (weights.get(row.family) || 0) + row.time);
-  }
+  for (const row of rows) weights.set(familyOf(row), (weights.get(familyOf(row)) || 0) + timeOf(row));
   const order = [...weights].sort((a, b) => b[1] - a[1]).map(([name]) => name);
   const color = (name) => COLORS[Math.min(order.indexOf(name), COLORS.length - 1)];
   const shown = order.slice(0, COLORS.length - 1).map((name) => ({name, color: color(name)}));
@@ -45,30 +25,30 @@ function chosen() {
     "What runs",
     legend(shown),
     bars(
-      rows.map((row) => ({
-        name: `${row.kind} ${row.direction === "unknown" ? "" : row.direction} ${row.name}`,
-        note: row.kind === "reorder" ? row.formats : "",
-        parts: [{value: row.time, color: color(row.family)}],
-        numbers: [time(row.time), `${groups(row.calls)} calls`],
-        data: {value: row.time},
-        tip: () =>
-          card(
-            row.chosen,
-            [
-              ["problem", row.name],
-              ["type", row.types],
-              ["time", time(row.time)],
-              ["calls", groups(row.calls)],
-              ["rate", row.rate === null || row.rate === undefined ? null : `${human(row.rate)} GFLOP/s`],
-              ["formats", row.formats],
-              ["chosen by", row.chooser],
-              ["heuristic", row.heuristic],
-              ["workspace", row.workspace === null ? null : human(row.workspace, "bytes")],
-              ["tensor cores", row.tensorCore],
-            ],
-            algorithms.explanation("chosen"),
-          ),
-      })),
+      rows.map((row) => {
+        const [column, rate] = row.gpu_time ? ["gpu_time", "gpu_rate"] : ["total_time", "rate"];
+        return barOf(algorithms, row, {
+          name: `${row.kind} ${row.direction === "unknown" ? "" : row.direction} ${row.problem}`,
+          column,
+          color: color(familyOf(row)),
+          numbers: [column, `${groups(row.calls)} calls`],
+          note: row.kind === "reorder" ? row.formats : "",
+          title: row.chosen || "not told",
+          pairs: {
+            problem: "problem",
+            type: "types",
+            time: column,
+            calls: "calls",
+            rate,
+            formats: "formats",
+            "chosen by": "chooser",
+            heuristic: "heuristic",
+            workspace: "workspace",
+            "tensor cores": "tensor_core",
+          },
+          explained: "chosen",
+        });
+      }),
     ),
   );
 }
@@ -76,23 +56,15 @@ function chosen() {
 // A line per problem, a dot per candidate with a known time.
 function candidates() {
   const all = table("candidates"),
-    get = (row, name) => all.get(row, name),
     problems = new Map();
-  for (const row of all.rows) {
-    if (!(get(row, "time") > 0)) continue;
-    const name = `${get(row, "kind")} ${get(row, "direction") || ""} ${get(row, "problem")}`;
+  for (const one of all.objects) {
+    if (!(one.time > 0)) continue;
+    const name = `${one.kind} ${one.direction || ""} ${one.problem}`;
     if (!problems.has(name)) problems.set(name, []);
-    problems.get(name).push({
-      candidate: get(row, "candidate"),
-      time: get(row, "time"),
-      taken: get(row, "taken"),
-      workspace: get(row, "workspace"),
-      source: get(row, "source"),
-      timedBy: get(row, "timed_by"),
-    });
+    problems.get(name).push(one);
   }
-  const rows = [...problems].slice(0, 40);
-  if (rows.length === 0) return null;
+  if (problems.size === 0) return null;
+  const pairs = {time: "time", taken: "taken", workspace: "workspace", source: "source", "timed by": "timed_by"};
   return part(
     "Candidates with their times",
     legend([
@@ -101,7 +73,7 @@ function candidates() {
     ]),
     h(
       "div.candidates",
-      rows.map(([name, of]) => {
+      [...problems].slice(0, 40).map(([name, of]) => {
         const most = Math.max(...of.map((one) => one.time));
         return [
           h("div.candidate-name", name),
@@ -115,21 +87,7 @@ function candidates() {
             for (const one of [...of].sort((a, b) => (a.taken > 0) - (b.taken > 0))) {
               const label = `${one.candidate}: ${time(one.time)}${one.taken > 0 ? ", taken" : ""}`,
                 [color, r] = one.taken > 0 ? ["update", 8] : ["other", 6];
-              svg.append(
-                dot(color, x(one.time), 15, r, {label}, () =>
-                  card(
-                    one.candidate,
-                    [
-                      ["time", time(one.time)],
-                      ["taken", one.taken > 0 ? `${one.taken} times` : "no"],
-                      ["workspace", one.workspace === null ? null : human(one.workspace, "bytes")],
-                      ["source", one.source],
-                      ["timed by", one.timedBy],
-                    ],
-                    all.explanation("time"),
-                  ),
-                ),
-              );
+              svg.append(dot(color, x(one.time), 15, r, {label}, () => rowCard(all, one, one.candidate, pairs, "time")));
             }
             return svg;
           }),
@@ -141,30 +99,20 @@ function candidates() {
 
 function finding() {
   const tuning = table("tuning"),
-    get = (row, name) => tuning.get(row, name);
+    pairs = {problem: "problem", time: "total_time", "of the run": "run_percent", times: "count", by: "functions"};
   return part(
     "Cost of searching and preparing them",
     bars(
-      tuning.rows
-        .map((row) => ({
-          name: `${get(row, "activity")}: ${get(row, "kind")} ${get(row, "problem") || ""}`,
-          parts: [{value: get(row, "total_time") || 0, color: "preparing"}],
-          numbers: [time(get(row, "total_time")), percent(get(row, "run_percent"))],
-          data: {value: get(row, "total_time")},
-          tip: () =>
-            card(
-              get(row, "activity"),
-              [
-                ["problem", get(row, "problem")],
-                ["time", time(get(row, "total_time"))],
-                ["of the run", percent(get(row, "run_percent"))],
-                ["times", get(row, "count")],
-                ["by", get(row, "functions")],
-              ],
-              tuning.explanation("total_time"),
-            ),
-        }))
-        .slice(0, 15),
+      tuning.objects.slice(0, 15).map((row) =>
+        barOf(tuning, row, {
+          name: `${row.activity}: ${row.kind} ${row.problem || ""}`,
+          column: "total_time",
+          color: "preparing",
+          numbers: ["total_time", "run_percent"],
+          title: row.activity,
+          pairs,
+        }),
+      ),
     ),
   );
 }
@@ -173,14 +121,13 @@ export const algorithmsView = {
   id: "algorithms",
   title: "Algorithms",
   lead: "The implementations and algorithms that libraries chose, what they cost, and what they were chosen from.",
-  missing: () =>
-    missingTables(["algorithms", "candidates", "tuning", "convolutions"], "No library reported which algorithm it used."),
+  tables: ["algorithms", "candidates", "tuning", "convolutions"],
+  none: "No library reported which algorithm it used.",
   render(section) {
     add(section, [
       hasRows("algorithms") && chosen(),
       hasRows("candidates") && candidates(),
       hasRows("tuning") && finding(),
-      part("Tables", tablesOf(["algorithms", "candidates", "tuning", "convolutions"])),
     ]);
   },
 };

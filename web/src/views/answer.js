@@ -1,13 +1,13 @@
 // What ran, where a step's time goes, what could be faster: the screen of `dlhook report RUN`.
 import {addressAt} from "../address.js";
-import {bars, legend} from "../bars.js";
+import {bars} from "../bars.js";
 import {hasRows, page, table} from "../data.js";
 import {add, h, notes} from "../dom.js";
 import {percent, time} from "../format.js";
-import {PARTS} from "../layer_rows.js";
+import {PARTS, legendOfLayers, partsOf} from "../layer_rows.js";
 import {addressOf, addressOfEvidence} from "../links.js";
 import {card, tip} from "../tip.js";
-import {isCommunication, saysOfFinding} from "./parts.js";
+import {isCommunication, joined, saysOfFinding} from "./parts.js";
 
 // By the kind of a part of a step (PartKind in analyzer/answer/step_parts.h).
 const COLORS = {
@@ -26,14 +26,14 @@ const COLORS = {
 function addressOfPart(name) {
   const accounting = table("accounting"),
     what = name.replace(/ \(.*\)$/, ""),
-    row = accounting && accounting.rows.find((one) => [what, "aten::" + what].includes(accounting.get(one, "what")));
-  return addressOf("accounting", row ? [["row.accounting", "what=" + accounting.get(row, "what")]] : []);
+    row = accounting?.objects.find((one) => [what, "aten::" + what].includes(one.what));
+  return addressOf("accounting", row ? [["row.accounting", "what=" + row.what]] : []);
 }
 
 function parts(answer) {
   const rows = answer.parts.map((part) => ({
     name: part.name,
-    href: hasRows("accounting") ? addressOfPart(part.name) : null,
+    href: addressOfPart(part.name),
     parts: [{value: part.ns, color: isCommunication(part.name) ? "communication" : COLORS[part.kind] || "other"}],
     numbers: [time(part.ns), part.percent + " %"],
     data: {part: part.name, kind: part.kind, value: part.ns},
@@ -57,42 +57,38 @@ function parts(answer) {
   );
 }
 
-function finding(findings, row) {
-  const get = (name) => findings.get(row, name);
+function finding(findings, one) {
   const explain = (element, name) => tip(element, () => card(name.replace(/_/g, " "), [], findings.explanation(name)));
-  const lead = get("basis") === "measured" ? "" : get("basis") === "computed" ? "about " : "up to ";
-  const href = addressOfEvidence(get("evidence"), get("where"));
-  const where = [get("where"), get("line")].filter(
-    (text, i, all) => text && (i === 0 || !String(all[0] || "").includes(text)),
-  );
+  const chip = (text, name, kind = "") => explain(h("span.chip" + kind, {tabindex: 0}, text), name);
+  const lead = {measured: "", computed: "about "}[one.basis] ?? "up to ",
+    isInformation = one.kind === "information";
+  const href = addressOfEvidence(one.evidence, one.where);
+  const where = joined([one.where, !(one.where || "").includes(one.line) && one.line]);
   return h(
-    get("kind") === "information" ? "article.finding.information" : "article.finding",
-    {id: "finding-" + get("rule"), "data-rule": get("rule")},
+    "article.finding" + (isInformation ? ".information" : ""),
+    {id: "finding-" + one.rule, "data-rule": one.rule},
     h(
       "div.gain",
-      ...(get("gain") === null
-        ? [explain(h("strong", {tabindex: 0}, "memory"), "gain")]
+      one.gain === null
+        ? explain(h("strong", {tabindex: 0}, "memory"), "gain")
         : [
-            explain(h("strong", {tabindex: 0, "data-value": get("gain")}, lead, time(get("gain"))), "gain"),
+            explain(h("strong", {tabindex: 0, "data-value": one.gain}, lead, time(one.gain)), "gain"),
             explain(
-              h("span", {"data-value": get("gain_percent")}, percent(get("gain_percent")), " of " + get("percent_of")),
+              h("span", {"data-value": one.gain_percent}, percent(one.gain_percent), " of " + one.percent_of),
               "gain_percent",
             ),
-          ]),
+          ],
     ),
     h(
       "div.what",
-      saysOfFinding(get("rule"), where.join(", "), get("finding"), get("advice")),
+      saysOfFinding(one.rule, where, one.finding, one.advice),
       h(
         "p.chips",
-        explain(h("span.chip", {tabindex: 0}, get("basis")), "basis"),
-        explain(h("span.chip", {tabindex: 0}, `confidence ${get("confidence")}`), "confidence"),
-        get("numerics") && explain(h("span.chip.warn", {tabindex: 0}, "changes results"), "numerics"),
-        get("kind") === "information" && explain(h("span.chip", {tabindex: 0}, "for information"), "kind"),
-        get("evidence") &&
-          (href
-            ? h("a.evidence", {href}, "Evidence: ", get("evidence"))
-            : h("span.quiet", "Evidence: ", get("evidence"))),
+        chip(one.basis, "basis"),
+        chip(`confidence ${one.confidence}`, "confidence"),
+        one.numerics && chip("changes results", "numerics", ".warn"),
+        isInformation && chip("for information", "kind"),
+        one.evidence && h(href ? "a.evidence" : "span.quiet", {href}, "Evidence: ", one.evidence),
       ),
     ),
   );
@@ -127,7 +123,7 @@ function findings(answer) {
     "section",
     {id: "findings"},
     h("h2", `Findings, by what a ${answer.step_noun} could gain`),
-    found.rows.map((row) => finding(found, row)),
+    found.objects.map((one) => finding(found, one)),
     judged,
   );
 }
@@ -138,15 +134,14 @@ function heaviest(answer) {
     ...row,
     other: Math.max(0, row.time - row.forward - row.backward - row.update),
   }));
-  const shown = PARTS.filter((part) => rows.some((row) => row[part.key] > 0));
   return h(
     "section",
     h("h2", `Heaviest layers${answer.has_gpu_times ? ", by GPU time" : ""}`),
-    legend(shown),
+    legendOfLayers(rows),
     bars(
       rows.map((row) => ({
         name: row.layers > 1 ? `${row.name} ×${row.layers}` : row.name,
-        parts: shown.map((part) => ({value: row[part.key] || 0, color: part.color})),
+        parts: partsOf(row),
         href: hasRows("layers") ? addressAt("layers", [["group", row.name]]) : null,
         numbers: [time(row.time), percent((100 * row.time) / answer.step_ns)],
         data: {layer: row.name, value: row.time},
@@ -154,8 +149,8 @@ function heaviest(answer) {
           card(
             row.name,
             [
-              ["layers", row.layers > 1 ? row.layers : null],
-              ...shown.map((part) => [part.name, time(row[part.key])]),
+              ["layers", row.layers > 1 && row.layers],
+              ...PARTS.map((part) => [part, row[part] > 0 && time(row[part])]),
               [answer.has_gpu_times ? "GPU time" : "time", time(row.time)],
             ],
             `Of a mean ${answer.step_noun}. A star stands for the numbers in which layers of one kind differ.`,
@@ -170,7 +165,8 @@ export const answerView = {
   id: "answer",
   title: "Answer",
   heading: () => page().title,
-  missing: () => "",
+  tables: ["findings"],
+  isWhole: true,
   render(section) {
     const {answer} = page();
     add(section, [

@@ -1,11 +1,11 @@
 // Who called: all stacks of the run as a tree, and the tables of callers.
 import {legend} from "../bars.js";
-import {page, hasRows} from "../data.js";
+import {hasRows, page} from "../data.js";
 import {add, h, searchBox} from "../dom.js";
-import {groups, percent, time} from "../format.js";
+import {groups, time} from "../format.js";
 import {icicle} from "../icicle.js";
-import {card} from "../tip.js";
-import {part, tablesOf} from "./parts.js";
+import {card, partOf} from "../tip.js";
+import {sum} from "./parts.js";
 
 const COLORS = {
   GPU: "kernel",
@@ -20,7 +20,7 @@ const COLORS = {
 };
 
 // The tree of boxes of page().stacks.
-export function treeOf(stacks, title) {
+function treeOf(stacks, title) {
   const nodes = stacks.parent.map((parent, i) => {
     const [name, kind, object, file] = i === 0 ? [title, "other", "", ""] : stacks.functions[stacks.function[i]];
     return {
@@ -36,13 +36,9 @@ export function treeOf(stacks, title) {
       children: [],
     };
   });
-  nodes.forEach((node, i) => {
-    if (i === 0) return;
-    nodes[stacks.parent[i]].children.push(node);
-  });
+  nodes.slice(1).forEach((node, i) => nodes[stacks.parent[i + 1]].children.push(node));
   // What is not in children: its own time, and that of nodes that are left out.
-  for (const node of nodes)
-    node.own = Math.max(0, node.total - node.children.reduce((sum, child) => sum + child.total, 0));
+  for (const node of nodes) node.own = Math.max(0, node.total - sum(node.children.map((child) => child.total)));
   return nodes[0];
 }
 
@@ -50,41 +46,40 @@ export const callersView = {
   id: "callers",
   title: "Callers",
   lead: "Call sites: the time of the steady steps (without steps, of the run) by stack, from the outermost function down.",
+  tables: ["callers", "stacks"],
   missing: () =>
-    (page().stacks && page().stacks.parent.length > 1) || hasRows("callers")
+    page().stacks?.parent.length > 1 || hasRows("callers")
       ? ""
       : "No call was recorded with its stack. Record with DLHOOK_STACKS=all.",
   render(section) {
     const {stacks} = page();
-    if (stacks && stacks.parent.length > 1) {
+    if (stacks?.parent.length > 1) {
       let query = "";
       const whole = treeOf(stacks, "the program");
       const gpus = whole.children.filter((node) => node.kind === "GPU");
       whole.children = whole.children.filter((node) => node.kind !== "GPU");
-      whole.total -= gpus.reduce((sum, node) => sum + node.total, 0);
-      const trees = [whole, ...gpus]
-        .filter((root) => root.total > 0)
-        .map((root) =>
-          icicle(root, {
-            label: "Stacks",
-            query: () => query,
-            content: (node, value, all) =>
-              card(
-                node.name,
-                [
-                  ["time", time(node.total)],
-                  ["of all", percent((100 * node.total) / (all || 1))],
-                  ["itself", time(node.self)],
-                  ["kind", node.kind === "other" ? null : node.kind],
-                  ["in", node.object],
-                  ["line", node.line > 0 ? `${node.file ? node.file.replace(/^.*\//, "") : ""}:${node.line}` : null],
-                ],
-                root === whole
-                  ? "Wall share: each instant is divided equally among the activities in it."
-                  : "GPU work, by the call site that requested it.",
-              ),
-          }),
-        );
+      whole.total -= sum(gpus.map((node) => node.total));
+      const roots = [whole, ...gpus].filter((root) => root.total > 0);
+      const trees = roots.map((root) =>
+        icicle(root, {
+          label: "Stacks",
+          query: () => query,
+          content: (node, value, all) =>
+            card(
+              node.name,
+              [
+                ...partOf(node.total, all),
+                ["itself", time(node.self)],
+                ["kind", node.kind !== "other" && node.kind],
+                ["in", node.object],
+                ["line", node.line > 0 && `${(node.file || "").replace(/^.*\//, "")}:${node.line}`],
+              ],
+              root === whole
+                ? "Wall share: each instant is divided equally among the activities in it."
+                : "GPU work, by the call site that requested it.",
+            ),
+        }),
+      );
       const kinds = [...new Set(stacks.functions.map((one) => one[1]))].filter((kind) => kind !== "other");
       add(section, [
         h(
@@ -97,7 +92,7 @@ export const callersView = {
           }),
         ),
         trees.map((tree, i) => [
-          trees.length > 1 && h("h2", i === 0 ? "The program" : gpus[i - 1].name),
+          trees.length > 1 && h("h2", roots[i] === whole ? "The program" : roots[i].name),
           tree.element,
         ]),
         h(
@@ -108,6 +103,5 @@ export const callersView = {
         ),
       ]);
     }
-    add(section, hasRows("callers") || hasRows("stacks") ? part("Tables", tablesOf(["callers", "stacks"])) : null);
   },
 };

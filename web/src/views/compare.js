@@ -1,11 +1,11 @@
 // Two sides, row by row: what changed first, then what changed no more than noise.
-import {legend, segments} from "../bars.js";
-import {report, table, tables} from "../data.js";
-import {add, facts, h, moreButton, notes, replace, searchBox, tickBox} from "../dom.js";
+import {legend} from "../bars.js";
+import {hasRows, report, table, tables} from "../data.js";
+import {add, h, moreButton, notes, replace, searchBox, segments, tickBox} from "../dom.js";
 import {groups, percent, time} from "../format.js";
 import {tableView} from "../table_view.js";
 import {card, tip} from "../tip.js";
-import {part, saysOfFinding, tablesOf} from "./parts.js";
+import {joined, part, processCards, saysOfFinding, tablesOf} from "./parts.js";
 
 const STEP = 60;
 const OF_ALL = new Set(["verdict", "causes", "differences", "findings"]);
@@ -13,26 +13,25 @@ const TITLES = {gemm: "Matrix products", gpu_idle: "GPU idle"};
 const QUIET = new Set(["noise", "equal"]);
 const UNKNOWN = "unknown";
 
-const signed = (ns) => (ns === null ? "–" : (ns > 0 ? "+" : ns < 0 ? "−" : "") + time(Math.abs(ns)));
-const signedPercent = (value) =>
-  value === null ? "" : (value > 0 ? "+" : value < 0 ? "−" : "") + percent(Math.abs(value));
+const withSign = (value, text) => (value > 0 ? "+" : value < 0 ? "−" : "") + text(Math.abs(value));
+const signed = (ns) => (ns === null ? "–" : withSign(ns, time));
+const signedPercent = (value) => (value === null ? "" : withSign(value, percent));
 
 function nameOf(one, row) {
-  const texts = one.columns
-    .filter((column, i) => column.type === "text" && !["verdict", "why", "model"].includes(column.name) && row[i])
-    .map((column) => one.get(row, column.name));
-  return texts.length > 0 ? [texts[0], texts.slice(1).join(" · ")] : ["–", ""];
+  const isName = (column) => column.type === "text" && !["verdict", "why", "model"].includes(column.name);
+  const [name, ...rest] = one.columns.filter(isName).map((column) => row[column.name]).filter(Boolean);
+  return [name || "–", rest.join(" · ")];
 }
 
 // What the libraries chose differs, whatever it costs.
-const choice = (one, row) => (/^(chosen|formats): .* -> /.test(one.get(row, "why") || "") ? one.get(row, "why") : "");
-const isChanged = (one, row) => !QUIET.has(one.get(row, "verdict")) || choice(one, row) !== "";
+const choice = (row) => (/^(chosen|formats): .* -> /.test(row.why || "") ? row.why : "");
+const isQuiet = (row) => QUIET.has(row.verdict);
+const isChanged = (row) => !isQuiet(row) || choice(row) !== "";
 
 function changedSentence(one) {
-  const count = (is) => one.rows.filter(is).length;
-  const isQuiet = (row) => QUIET.has(one.get(row, "verdict"));
-  const unknown = count((row) => one.get(row, "verdict") === UNKNOWN),
-    chosen = count((row) => isQuiet(row) && isChanged(one, row));
+  const count = (is) => one.objects.filter(is).length;
+  const unknown = count((row) => row.verdict === UNKNOWN),
+    chosen = count((row) => isQuiet(row) && isChanged(row));
   return (
     `${groups(count((row) => !isQuiet(row)) - unknown)} of ${groups(one.rows.length)} rows changed by more than noise` +
     (chosen > 0 ? `; of ${groups(chosen)} others something else was chosen` : "") +
@@ -42,41 +41,37 @@ function changedSentence(one) {
 
 // BASE above NEW, and what the change is.
 function pairRow(one, row, most) {
-  const get = (name) => one.get(row, name);
   const [name, of] = nameOf(one, row),
-    note = [of, choice(one, row)].filter(Boolean).join(" · "),
-    verdict = get("verdict") || "";
+    note = joined([of, choice(row)], " · "),
+    verdict = row.verdict || "";
   const bar = (value, color) =>
     h("span.bar", value > 0 && h("span." + color, {style: {width: `${(100 * value) / most}%`}}));
-  const isWorse = (get("change") || 0) > 0,
-    isQuiet = QUIET.has(verdict);
+  const isWorse = row.change > 0,
+    mark = isQuiet(row) ? "quiet" : isWorse ? "worse" : "better";
   const line = h(
     "div.pair-row",
-    {tabindex: 0, role: "listitem", "data-value": get("change")},
+    {tabindex: 0, role: "listitem", "data-value": row.change},
     h("div.pair-name", h("bdi", name), note && h("span.bar-note", note)),
     h(
       "div.pair-bars",
       {"aria-hidden": "true"},
-      bar(get("base") || 0, "other"),
-      bar(get("new") || 0, isQuiet ? "framework" : isWorse ? "backward" : "forward"),
+      bar(row.base || 0, "other"),
+      bar(row.new || 0, {quiet: "framework", worse: "backward", better: "forward"}[mark]),
     ),
     h(
       "div.pair-numbers",
-      h("strong.number" + (isQuiet ? ".quiet" : isWorse ? ".worse" : ".better"), signed(get("change"))),
-      h("span.number.quiet", signedPercent(get("percent"))),
+      h("strong.number." + mark, signed(row.change)),
+      h("span.number.quiet", signedPercent(row.percent)),
     ),
-    h("div", h("span.chip" + (isQuiet || verdict === UNKNOWN ? "" : isWorse ? ".warn" : ".fine"), verdict || "–")),
+    h("div", h("span.chip" + (isQuiet(row) || verdict === UNKNOWN ? "" : isWorse ? ".warn" : ".fine"), verdict || "–")),
   );
   return tip(line, () =>
     card(
       name,
       [
-        ["BASE", get("base") === null ? null : time(get("base"))],
-        ["NEW", get("new") === null ? null : time(get("new"))],
-        ["change", `${signed(get("change"))} ${signedPercent(get("percent"))}`],
-        ["noise up to", get("noise") === null ? null : time(get("noise"))],
-        ["verdict", verdict],
-        ["why", get("why")],
+        ...one.pairs(row, {BASE: "base", NEW: "new"}),
+        ["change", `${signed(row.change)} ${signedPercent(row.percent)}`],
+        ...one.pairs(row, {"noise up to": "noise", verdict: "verdict", why: "why"}),
         ["", note],
       ],
       one.explanation("change"),
@@ -90,18 +85,15 @@ function pairs(one, isOrdered) {
     count = h("span.count"),
     more = h("div.more");
   let shown = STEP;
-  const changed = one.rows.filter((row) => isChanged(one, row));
-  const sorted = (rows) =>
-    isOrdered
-      ? rows
-      : [...rows].sort((a, b) => Math.abs(one.get(b, "change") || 0) - Math.abs(one.get(a, "change") || 0));
+  const changed = one.objects.filter(isChanged);
+  const sorted = (rows) => (isOrdered ? rows : [...rows].sort((a, b) => Math.abs(b.change) - Math.abs(a.change)));
   function draw() {
     const words = state.query;
-    const quiet = one.rows.filter((row) => !isChanged(one, row));
+    const quiet = one.objects.filter((row) => !isChanged(row));
     const rows = [...sorted(changed), ...(state.all || changed.length === 0 ? sorted(quiet) : [])].filter((row) =>
-      row.some((cell) => typeof cell === "string" && cell.toLowerCase().includes(words)),
+      row.cells.some((cell) => typeof cell === "string" && cell.toLowerCase().includes(words)),
     );
-    const most = Math.max(1, ...rows.flatMap((row) => [one.get(row, "base") || 0, one.get(row, "new") || 0]));
+    const most = Math.max(1, ...rows.flatMap((row) => [row.base, row.new]));
     replace(
       list,
       rows.slice(0, shown).map((row) => pairRow(one, row, most)),
@@ -144,39 +136,34 @@ function pairs(one, isOrdered) {
 }
 
 function causes(one) {
-  const most = Math.max(1, ...one.rows.map((row) => Math.abs(one.get(row, "change") || 0)));
+  const most = Math.max(1, ...one.objects.map((row) => Math.abs(row.change)));
   return part(
     one.title,
     h(
       "div.causes",
       {role: "list"},
-      one.rows.map((row) => {
-        const get = (name) => one.get(row, name),
-          change = get("change") || 0;
+      one.objects.map((row) => {
+        const change = row.change || 0;
         const width = `${(50 * Math.abs(change)) / most}%`;
         const bar = h("span." + (change > 0 ? "backward" : "forward"), {
           style: {width, [change > 0 ? "left" : "right"]: "50%"},
         });
         const line = h(
           "div.cause",
-          {tabindex: 0, role: "listitem", "data-value": get("change")},
-          h(
-            "div.cause-name",
-            h("bdi", get("cause")),
-            h("span.bar-note", [get("what"), get("where")].filter(Boolean).join(", ")),
-          ),
+          {tabindex: 0, role: "listitem", "data-value": row.change},
+          h("div.cause-name", h("bdi", row.cause), h("span.bar-note", joined([row.what, row.where]))),
           h("div.cause-bar", {"aria-hidden": "true"}, bar),
-          h("span.number", signed(get("change"))),
-          h("span.number.quiet", percent(Math.abs(get("percent") || 0))),
+          h("span.number", signed(row.change)),
+          h("span.number.quiet", percent(Math.abs(row.percent))),
         );
         return tip(line, () =>
           card(
-            get("cause"),
+            row.cause,
             [
-              ["change", signed(get("change"))],
-              ["of all changes", percent(Math.abs(get("percent") || 0))],
-              ["what", get("what")],
-              ["where", get("where")],
+              ["change", signed(row.change)],
+              ["of all changes", percent(Math.abs(row.percent))],
+              ["what", row.what],
+              ["where", row.where],
             ],
             one.explanation("cause"),
           ),
@@ -190,20 +177,12 @@ function causes(one) {
 const findingsOf = (one) =>
   part(
     one.title,
-    one.rows.map((row) =>
+    one.objects.map(({change, gain, rule, where, finding, advice}) =>
       h(
-        one.get(row, "change") === "gone" ? "article.finding.gone" : "article.finding",
-        {"data-rule": one.get(row, "rule")},
-        h("div.gain", h("strong", time(one.get(row, "gain"))), h("span", one.get(row, "change"))),
-        h(
-          "div.what",
-          saysOfFinding(
-            one.get(row, "rule"),
-            one.get(row, "where"),
-            one.get(row, "finding"),
-            one.get(row, "change") !== "gone" && one.get(row, "advice"),
-          ),
-        ),
+        change === "gone" ? "article.finding.gone" : "article.finding",
+        {"data-rule": rule},
+        h("div.gain", h("strong", time(gain)), h("span", change)),
+        h("div.what", saysOfFinding(rule, where, finding, change !== "gone" && advice)),
       ),
     ),
   );
@@ -214,31 +193,24 @@ export const verdictView = {
   missing: () => (table("verdict") ? "" : "There is no verdict."),
   render(section) {
     const verdict = table("verdict"),
-      step = verdict.rows[0],
-      change = step ? verdict.get(step, "change") : null;
-    const isQuiet = step ? QUIET.has(verdict.get(step, "verdict")) : verdict.title.startsWith("no difference");
-    const noise = step && isQuiet ? (100 * verdict.get(step, "noise")) / verdict.get(step, "base") : 0;
-    const quietest = ["causes", "differences", "findings"].map(table);
+      step = verdict.objects[0];
+    const isSame = step ? isQuiet(step) : verdict.title.startsWith("no difference");
+    const noise = step && isSame ? (100 * step.noise) / step.base : 0;
+    const mark = step?.verdict === UNKNOWN || !step?.change ? "" : step.change > 0 ? ".worse" : ".better";
     add(section, [
       report().environment && h("p.lead", "Environment: ", report().environment),
       h(
         "div.hero",
-        isQuiet
+        isSame
           ? h("div.hero-number", "no difference", noise > 0 && h("small", `within ±${percent(noise)}`))
-          : step &&
-              h(
-                "div.hero-number" +
-                  (verdict.get(step, "verdict") === UNKNOWN || !change ? "" : change > 0 ? ".worse" : ".better"),
-                {"data-value": change},
-                signed(change),
-              ),
+          : step && h("div.hero-number" + mark, {"data-value": step.change}, signed(step.change)),
         h("p", verdict.title),
       ),
       verdict.rows.length > 0 && pairs(verdict, true),
       notes(verdict.notes),
-      quietest[0] && quietest[0].rows.length > 0 && causes(quietest[0]),
+      hasRows("causes") && causes(table("causes")),
       tablesOf(["differences"]),
-      quietest[2] && quietest[2].rows.length > 0 && findingsOf(quietest[2]),
+      hasRows("findings") && findingsOf(table("findings")),
       part(
         "Tables",
         tables()
@@ -268,18 +240,7 @@ export const comparedViews = () =>
         const state = h("div");
         const draw = (as) => replace(state, as === "table" ? tableView(one, {bare: true}) : pairs(one));
         add(section, [
-          h(
-            "div.controls",
-            segments(
-              "Show as",
-              [
-                ["bars", "Bars"],
-                ["table", "Table"],
-              ],
-              "bars",
-              draw,
-            ),
-          ),
+          h("div.controls", segments("Show as", {bars: "Bars", table: "Table"}, "bars", draw)),
           state,
           notes(one.notes),
         ]);
@@ -293,29 +254,7 @@ export const sidesView = {
   lead: "The runs of both sides.",
   missing: () => (report().run ? "" : "The table does not belong to a single run."),
   render(section) {
-    const side = (title, runs) =>
-      part(
-        title,
-        h(
-          "div.cards.wide",
-          runs.filter(Boolean).flatMap((one) =>
-            one.processes.slice(0, 30).map((process) =>
-              h(
-                "div.card",
-                h("strong", one.name),
-                facts([
-                  ["program", process.script || process.program],
-                  ["process", process.pid],
-                  ["host", process.host],
-                  ["ran", time(process.end_ns - process.start_ns)],
-                  ["ended", process.end],
-                  ["by dlhook", process.tool_version],
-                ]),
-              ),
-            ),
-          ),
-        ),
-      );
+    const side = (title, runs) => part(title, h("div.cards.wide", runs.filter(Boolean).map(processCards)));
     add(section, [
       side("BASE", [report().base, ...(report().more_bases || [])]),
       side("NEW", [report().run, ...(report().more_runs || [])]),

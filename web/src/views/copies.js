@@ -2,10 +2,11 @@
 import {bars, legend} from "../bars.js";
 import {table} from "../data.js";
 import {add, h} from "../dom.js";
-import {groups, human, percent, time} from "../format.js";
-import {card} from "../tip.js";
-import {missingTables, part, tablesOf} from "./parts.js";
+import {groups, human} from "../format.js";
+import {rowCard} from "../tip.js";
+import {barOf, joined, part} from "./parts.js";
 
+// Columns with their color and label.
 const SIZES = [
   ["up_to_4KiB", "up to 4 KiB", "backward"],
   ["up_to_64KiB", "up to 64 KiB", "input"],
@@ -13,75 +14,56 @@ const SIZES = [
   ["up_to_16MiB", "up to 16 MiB", "library"],
   ["larger", "larger", "update"],
 ];
+const SIZE_PAIRS = Object.fromEntries(SIZES.map(([column, name]) => [name, column]));
 
 const DIRECTIONS = {HtoD: "host to device", DtoH: "device to host", DtoD: "inside a device", set: "filling"};
-const nameOf = (get) =>
-  [DIRECTIONS[get("direction")] || get("direction"), get("memory"), get("form")]
-    .filter((one) => one && one !== "none")
-    .join(", ");
-const rateText = (rate) => (rate >= 0.1 ? `${human(rate)} GB/s` : `${human(rate * 1000)} MB/s`);
+const nameOf = (row) =>
+  joined([DIRECTIONS[row.direction] || row.direction, row.memory !== "none" && row.memory, row.form]);
 
 export const copiesView = {
   id: "copies",
   title: "Copies",
   lead: "Memory copied between host and GPU, and inside it, in the whole run: how much, how fast, in which sizes.",
-  missing: () => missingTables(["copies"], "No copy between host and GPU was recorded."),
+  tables: ["copies"],
+  none: "No copy between host and GPU was recorded.",
   render(section) {
-    const copies = table("copies");
-    const rows = copies.rows.map((row) => {
-      const get = (name) => copies.get(row, name);
-      return {
-        get,
-        name: nameOf(get),
-        bytes: get("bytes") || 0,
-        time: get("gpu_time") || get("total_time") || 0,
-        tip: () =>
-          card(
-            nameOf(get),
-            [
-              ["bytes", human(get("bytes"), "bytes")],
-              ["copies", groups(get("copies"))],
-              ["time", time(get("gpu_time") ?? get("total_time"))],
-              ["rate", get("rate") === null ? null : rateText(get("rate"))],
-              ["of the link's peak", get("peak_percent") === null ? null : percent(get("peak_percent"))],
-              ["overlap with compute", get("overlap_percent") === null ? null : percent(get("overlap_percent"))],
-              ["by", get("functions")],
-            ],
-            copies.explanation("rate"),
-          ),
-      };
-    });
-    const row = (one, key, color, text) => ({
-      name: one.name,
-      parts: [{value: one[key], color}],
-      numbers: [text, one.get("rate") === null ? "–" : rateText(one.get("rate"))],
-      tip: one.tip,
-      data: {value: one[key]},
-    });
+    const copies = table("copies"),
+      timeOf = (row) => (row.gpu_time ? "gpu_time" : "total_time");
+    const row = (one, column, color) =>
+      barOf(copies, one, {
+        name: nameOf(one),
+        column,
+        color,
+        numbers: [column, "rate"],
+        pairs: {
+          bytes: "bytes",
+          copies: "copies",
+          time: timeOf(one),
+          rate: "rate",
+          "of the link's peak": "peak_percent",
+          "overlap with compute": "overlap_percent",
+          by: "functions",
+        },
+        explained: "rate",
+      });
     add(section, [
       h(
         "div.grid2",
-        part("Bytes", bars(rows.map((one) => row(one, "bytes", "copy", human(one.bytes, "bytes"))))),
-        part("Time", bars(rows.map((one) => row(one, "time", "library", time(one.time))))),
+        part("Bytes", bars(copies.objects.map((one) => row(one, "bytes", "copy")))),
+        part("Time", bars(copies.objects.map((one) => row(one, timeOf(one), "library")))),
       ),
       part(
         "Sizes, by number of copies",
         legend(SIZES.map(([, name, color]) => ({name, color}))),
         bars(
-          rows.map((one) => ({
-            name: one.name,
-            parts: SIZES.map(([key, , color]) => ({value: one.get(key) || 0, color})),
-            numbers: [`${groups(one.get("copies") || 0)} copies`, `mean ${human(one.get("mean_bytes"), "bytes")}`],
-            tip: () =>
-              card(
-                one.name,
-                SIZES.map(([key, name]) => [name, groups(one.get(key) || 0)]),
-                "Copies by size.",
-              ),
+          copies.objects.map((one) => ({
+            name: nameOf(one),
+            parts: SIZES.map(([column, , color]) => ({value: one[column] || 0, color})),
+            numbers: [`${groups(one.copies || 0)} copies`, `mean ${human(one.mean_bytes, "bytes")}`],
+            tip: () => rowCard(copies, one, nameOf(one), SIZE_PAIRS, "copies"),
           })),
         ),
       ),
-      part("Table", tablesOf(["copies"])),
     ]);
   },
 };

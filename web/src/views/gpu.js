@@ -1,13 +1,12 @@
 // What GPUs were busy with, and why they were idle.
 import {scaleLinear} from "d3-scale";
-import {isNamed} from "../address.js";
 import {bars, legend} from "../bars.js";
-import {frame, responsive} from "../chart.js";
+import {frame, responsive, stack} from "../chart.js";
 import {hasRows, table} from "../data.js";
-import {add, h, notes} from "../dom.js";
-import {groups, percent, time} from "../format.js";
-import {card, tip} from "../tip.js";
-import {missingTables, part, tablesOf} from "./parts.js";
+import {add, h} from "../dom.js";
+import {percent, time} from "../format.js";
+import {rowCard, tip} from "../tip.js";
+import {barOf, joined, part} from "./parts.js";
 
 const WORK = [
   ["compute", "computing", "kernel"],
@@ -26,41 +25,31 @@ const CAUSES = {
 
 function devices() {
   const all = table("devices"),
-    get = (row, name) => all.get(row, name) || 0;
+    pairs = {
+      busy: "busy",
+      computing: "compute",
+      copying: "copy",
+      communicating: "communication",
+      idle: "idle",
+      of: "time",
+      steps: "steps",
+      "times from": "source",
+    };
   return part(
     "Devices",
     legend(WORK.map(([, name, color]) => ({name, color}))),
     bars(
-      all.rows.map((row) => {
-        const busy = (get(row, "busy") / 100) * get(row, "time");
-        const parts = {
-          compute: get(row, "compute"),
-          exposed_communication: get(row, "exposed_communication"),
-          idle: get(row, "idle"),
-        };
-        parts.copy = Math.max(0, busy - parts.compute - parts.exposed_communication);
-        const name = `${all.get(row, "rank") === null ? "" : `rank ${all.get(row, "rank")}, `}GPU ${all.get(row, "device")}`;
+      all.objects.map((one) => {
+        const copied = (one.busy / 100) * one.time - one.compute - one.exposed_communication,
+          parts = {...one, copy: Math.max(0, copied)};
+        const name = `${one.rank === null ? "" : `rank ${one.rank}, `}GPU ${one.device}`;
         return {
           name,
-          note: all.get(row, "name") || "",
+          note: one.name || "",
           parts: WORK.map(([key, , color]) => ({value: parts[key], color})),
-          numbers: [`${percent(get(row, "busy"))} busy`, time(get(row, "time"))],
-          data: {value: get(row, "busy")},
-          tip: () =>
-            card(
-              name,
-              [
-                ["busy", percent(get(row, "busy"))],
-                ["computing", time(parts.compute)],
-                ["copying", time(get(row, "copy"))],
-                ["communicating", time(get(row, "communication"))],
-                ["idle", time(parts.idle)],
-                ["of", time(get(row, "time"))],
-                ["steps", groups(get(row, "steps"))],
-                ["times from", all.get(row, "source")],
-              ],
-              all.explanation("busy"),
-            ),
+          numbers: [`${percent(one.busy)} busy`, time(one.time)],
+          data: {value: one.busy || 0},
+          tip: () => rowCard(all, one, name, pairs, "busy"),
         };
       }),
     ),
@@ -69,49 +58,50 @@ function devices() {
 
 function idle() {
   const all = table("gpu_idle"),
-    get = (row, name) => all.get(row, name);
-  const nameOf = (row) => [get(row, "cause"), get(row, "during")].filter(Boolean).join(": ");
-  const rows = all.rows
-    .map((row) => ({
-      name: nameOf(row),
-      isTarget: isNamed("row", all, row),
-      note: [
-        get(row, "line"),
-        all.rows.some((one) => get(one, "device") !== get(row, "device")) ? `GPU ${get(row, "device")}` : "",
-      ]
-        .filter(Boolean)
-        .join(", "),
-      parts: [{value: get(row, "time") || 0, color: CAUSES[get(row, "cause")] || "other"}],
-      numbers: [time(get(row, "time")), percent(get(row, "percent"))],
-      data: {value: get(row, "time")},
-      tip: () =>
-        card(
-          nameOf(row),
-          [
-            ["in a mean step", time(get(row, "time"))],
-            ["of the step", percent(get(row, "percent"))],
-            ["of the idle time", percent(get(row, "idle_percent"))],
-            ["gaps", groups(get(row, "gaps"))],
-            ["longest", time(get(row, "longest"))],
-            ["ended by", get(row, "then")],
-            ["layer", get(row, "layer")],
-            ["line", get(row, "line")],
-          ],
-          all.explanation("cause"),
-        ),
-    }))
-    .sort((a, b) => b.parts[0].value - a.parts[0].value);
+    hasSeveral = new Set(all.objects.map((one) => one.device)).size > 1;
   return part(
     "Why GPUs do not compute, in a mean step",
-    bars(rows.filter((row) => row.parts[0].value > 0).slice(0, 20)),
-    notes(all.notes),
+    bars(
+      all.objects
+        .filter((one) => one.time > 0)
+        .sort((a, b) => b.time - a.time)
+        .slice(0, 20)
+        .map((one) =>
+          barOf(all, one, {
+            name: joined([one.cause, one.during], ": "),
+            column: "time",
+            color: CAUSES[one.cause] || "other",
+            numbers: ["time", "percent"],
+            note: joined([one.line, hasSeveral && `GPU ${one.device}`]),
+            pairs: {
+              "in a mean step": "time",
+              "of the step": "percent",
+              "of the idle time": "idle_percent",
+              gaps: "gaps",
+              longest: "longest",
+              "ended by": "then",
+              layer: "layer",
+              line: "line",
+            },
+            explained: "cause",
+          }),
+        ),
+    ),
   );
 }
 
 function overTime() {
   const all = table("overlap_over_time"),
-    get = (row, name) => all.get(row, name) || 0;
-  const devices = [...new Set(all.rows.map((row) => `${all.get(row, "process")}/${all.get(row, "device")}`))];
+    nameOf = (one) => `Process ${one.process}, GPU ${one.device}`,
+    devices = [...new Set(all.objects.map(nameOf))];
+  const pairs = {
+    duration: "duration",
+    computing: "compute_percent",
+    copies: "copies",
+    "of them during compute": "copies_beside_compute",
+    communication: "communication",
+    idle: "idle",
+  };
   return part(
     "Over time",
     legend([
@@ -121,13 +111,9 @@ function overTime() {
       {name: "idle", color: "other"},
     ]),
     devices.slice(0, 8).map((device) => {
-      const rows = all.rows
-        .filter(
-          (row) => all.get(row, "index") !== null && `${all.get(row, "process")}/${all.get(row, "device")}` === device,
-        )
-        .slice(-600);
+      const rows = all.objects.filter((one) => (one.index ?? null) !== null && nameOf(one) === device).slice(-600);
       return [
-        devices.length > 1 && h("h3", `Process ${device.replace("/", ", GPU ")}`),
+        devices.length > 1 && h("h3", device),
         responsive((width) => {
           const x = scaleLinear([0, rows.length], [0, 1]),
             y = scaleLinear([0, 100], [1, 0]);
@@ -141,45 +127,24 @@ function overTime() {
             xLabel: "steps in order",
             label: "What the GPU did in each step",
           });
-          rows.forEach((row, i) => {
-            const whole = get(row, "measured") || get(row, "duration") || 1;
-            const parts = [
-              ["kernel", get(row, "compute")],
-              ["copy", get(row, "copies") - get(row, "copies_beside_compute")],
-              ["communication", get(row, "communication") - get(row, "communication_beside_compute")],
-            ];
-            const group = h("g.step", {tabindex: 0, role: "img", "aria-label": `step ${all.get(row, "index")}`});
-            let from = 0;
-            const wide = Math.max(chart.width / rows.length - 0.6, 0.5);
-            for (const [kind, ns] of [...parts, ["other", whole]]) {
-              const to = Math.min(100, from + (100 * Math.max(0, ns)) / whole);
-              if (to > from)
-                group.append(
-                  h("rect." + kind, {
-                    x: x(i),
-                    width: wide,
-                    y: y(to),
-                    height: y(from) - y(to),
-                    "fill-opacity": kind === "other" ? 0.35 : 1,
-                  }),
-                );
-              from = to;
-            }
-            chart.inside.append(
-              tip(group, () =>
-                card(
-                  `${all.get(row, "kind")} step ${all.get(row, "index")}`,
-                  [
-                    ["duration", time(get(row, "duration"))],
-                    ["computing", percent(get(row, "compute_percent"))],
-                    ["copies", time(get(row, "copies"))],
-                    ["of them during compute", time(get(row, "copies_beside_compute"))],
-                    ["communication", time(get(row, "communication"))],
-                    ["idle", time(get(row, "idle"))],
-                  ],
-                  all.explanation("compute_percent"),
-                ),
+          rows.forEach((one, i) => {
+            const whole = one.measured || one.duration || 1,
+              parts = [
+                ["kernel", one.compute],
+                ["copy", one.copies - one.copies_beside_compute],
+                ["communication", one.communication - one.communication_beside_compute],
+                ["other.faint", whole],
+              ];
+            const group = h(
+              "g.step",
+              {tabindex: 0, role: "img", "aria-label": `step ${one.index}`},
+              stack(
+                parts.map(([color, ns]) => [color, (100 * Math.max(0, ns)) / whole]),
+                {x: x(i), y, width: Math.max(chart.width / rows.length - 0.6, 0.5), top: 100},
               ),
+            );
+            chart.inside.append(
+              tip(group, () => rowCard(all, one, `${one.kind} step ${one.index}`, pairs, "compute_percent")),
             );
           });
           return chart.svg;
@@ -193,19 +158,14 @@ export const gpuView = {
   id: "gpu",
   title: "GPUs",
   lead: "What each GPU was busy with, and why it did not compute the rest of the time.",
-  missing: () =>
-    missingTables(["devices", "gpu_idle", "overlap", "launches", "guided"], "This run used no GPU."),
+  tables: ["devices", "gpu_idle", "launches", "overlap", "overlap_over_time", "guided"],
+  none: "This run used no GPU.",
+  notesOf: "gpu_idle",
   render(section) {
     add(section, [
       hasRows("devices") && devices(),
       hasRows("gpu_idle") && idle(),
       hasRows("overlap_over_time") && overTime(),
-      part(
-        "Tables",
-        tablesOf(["devices", "gpu_idle", "launches", "overlap", "overlap_over_time", "guided"], {
-          gpu_idle: {notes: false},
-        }),
-      ),
     ]);
   },
 };

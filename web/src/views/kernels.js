@@ -6,13 +6,13 @@ import {add, h, replace, searchBox} from "../dom.js";
 import {groups, percent, time} from "../format.js";
 import {addressOfLayer, timelineOf} from "../links.js";
 import {card} from "../tip.js";
-import {missingTables, part, sum, tablesOf} from "./parts.js";
+import {joined, part, sum, tablesOf} from "./parts.js";
 
 const PARTS_OF_ONE = 40;
 
 // Of kernels, or of the rows of one: the numbers that a bar has.
 function rowOf(kernels, name, rows, more) {
-  const total = (column) => sum(rows.map((row) => kernels.get(row, column)));
+  const total = (column) => sum(rows.map((row) => row[column]));
   return {
     name,
     parts: [{value: total("gpu_time"), color: "kernel"}],
@@ -26,7 +26,7 @@ function rowOf(kernels, name, rows, more) {
           ["of all kernels", percent(total("gpu_percent"))],
           ["calls", groups(total("calls"))],
           ["mean", time(total("gpu_time") / total("calls"))],
-          ["whole name", [...new Set(rows.map((row) => kernels.get(row, "name")))].join("; ")],
+          ["whole name", joined([...new Set(rows.map((row) => row.name))], "; ")],
         ],
         kernels.explanation("gpu_time"),
       ),
@@ -38,39 +38,39 @@ export const kernelsView = {
   id: "kernels",
   title: "Kernels",
   lead: "The kernels that GPUs ran: what each costs over all layers; click on one for its layers.",
-  missing: () => missingTables(["kernels"], "No kernel of a GPU was recorded."),
+  tables: ["kernels"],
+  none: "No kernel of a GPU was recorded.",
+  isWhole: true,
   render(section) {
     const kernels = table("kernels"),
-      of = (row, name) => kernels.get(row, name);
-    const all = new Map();
-    for (const row of kernels.rows) {
-      const name = of(row, "kernel");
-      if (!all.has(name)) all.set(name, []);
-      all.get(name).push(row);
+      all = new Map();
+    for (const row of kernels.objects) {
+      if (!all.has(row.kernel)) all.set(row.kernel, []);
+      all.get(row.kernel).push(row);
     }
     const open = (rows) => [
       bars(
-        rows.slice(0, PARTS_OF_ONE).map((row) => {
-          const layer = of(row, "layer");
-          return rowOf(kernels, layer || of(row, "launched_by") || "no layer", [row], {
-            note: `${layer ? of(row, "launched_by") + ", " : ""}${groups(of(row, "calls"))} calls`,
-            href: layer && addressOfLayer(layer),
-          });
-        }),
+        rows.slice(0, PARTS_OF_ONE).map((row) =>
+          rowOf(kernels, row.layer || row.launched_by || "no layer", [row], {
+            note: joined([row.layer && row.launched_by, `${groups(row.calls)} calls`]),
+            href: row.layer && addressOfLayer(row.layer),
+          }),
+        ),
       ),
       h(
         "p.links",
         rows.length > PARTS_OF_ONE && `The heaviest ${PARTS_OF_ONE} of ${rows.length}. `,
-        timelineOf(of(rows[0], "kernel")),
+        timelineOf(rows[0].kernel),
       ),
     ];
     const sums = [...all]
       .map(([name, rows]) => {
-        const layers = new Set(rows.map((row) => of(row, "layer")).filter(Boolean)).size;
+        const layers = new Set(rows.map((row) => row.layer).filter(Boolean)).size;
         return rowOf(kernels, name, rows, {
-          note: [layers > 1 ? `${layers} layers` : of(rows[0], "layer"), `${groups(sum(rows.map((row) => of(row, "calls"))))} calls`]
-            .filter(Boolean)
-            .join(", "),
+          note: joined([
+            layers > 1 ? `${layers} layers` : rows[0].layer,
+            `${groups(sum(rows.map((row) => row.calls)))} calls`,
+          ]),
           open: () => open(rows),
         });
       })

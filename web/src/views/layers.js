@@ -1,13 +1,14 @@
 // What each layer costs: bars, an icicle of modules, the table.
 import {get, namedBy, set} from "../address.js";
-import {bars, segments} from "../bars.js";
-import {hasRows, page, table} from "../data.js";
-import {add, h, notes, replace, searchBox} from "../dom.js";
-import {groups, percent, time} from "../format.js";
-import {icicle} from "../icicle.js";
+import {bars} from "../bars.js";
+import {page, table} from "../data.js";
+import {add, h, notes, replace, searchBox, segments, selectBox} from "../dom.js";
+import {groups} from "../format.js";
+import {boxOf, childOf, icicle} from "../icicle.js";
 import {PARTS, barOfBlock, blocksOf, layerRows, legendOfLayers} from "../layer_rows.js";
-import {card} from "../tip.js";
+import {card, partOf} from "../tip.js";
 import {tableView} from "../table_view.js";
+import {joined, namesOf, sum} from "./parts.js";
 
 const ORDERS = [
   ["time", "Heaviest first"],
@@ -19,7 +20,7 @@ const ORDERS = [
 
 // Modules around the layers, by the parts of their names; below each layer the parts of its time.
 function moduleTree(rows, title) {
-  const root = {name: title, own: 0, color: "range", children: [], byName: new Map()};
+  const root = boxOf(title);
   const hasModels = new Set(rows.map((row) => row.model).filter(Boolean)).size > 1;
   for (const row of rows) {
     if (!(row.total > 0)) continue;
@@ -27,34 +28,20 @@ function moduleTree(rows, title) {
     const names = isPath ? row.name.split(row.name.includes("/") ? "/" : ".").filter(Boolean) : [row.name];
     let node = hasModels && row.model ? childOf(root, row.model) : root;
     for (const name of names.slice(0, -1)) node = childOf(node, name);
-    const leaf = {
-      name: [names[names.length - 1], row.type].filter(Boolean).join(" "),
-      own: 0,
-      color: "range",
-      row,
-      children: [],
-    };
-    for (const {key, name, color} of PARTS)
-      if (row[key] > 0) leaf.children.push({name, own: row[key], color, row, children: []});
+    const leaf = {...boxOf(joined([names[names.length - 1], row.type], " ")), row};
+    for (const part of PARTS) if (row[part] > 0) leaf.children.push({...boxOf(part, part), own: row[part], row});
     node.children.push(leaf);
   }
   return root;
-}
-
-function childOf(node, name) {
-  if (!node.byName.has(name)) {
-    const child = {name, own: 0, color: "range", children: [], byName: new Map()};
-    node.byName.set(name, child);
-    node.children.push(child);
-  }
-  return node.byName.get(name);
 }
 
 export const layersView = {
   id: "layers",
   title: "Layers",
   lead: "What each layer of the network costs in a mean step, forward and backward.",
-  missing: () => (hasRows("layers") ? "" : "No layers were found in this run."),
+  tables: ["layers"],
+  none: "No layers were found in this run.",
+  isWhole: true,
   render(section) {
     const layers = table("layers"),
       of = {gpu: layerRows(false), host: layerRows(true)},
@@ -91,16 +78,7 @@ export const layersView = {
       const made = icicle(moduleTree(rows, `mean ${page().answer.step_noun}`), {
         label: "Modules",
         content: (node, value, whole) =>
-          node.row
-            ? node.row.tip()
-            : card(
-                node.name,
-                [
-                  ["time", time(value)],
-                  ["of all", percent((100 * value) / (whole || 1))],
-                ],
-                "With everything below it.",
-              ),
+          node.row ? node.row.tip() : card(node.name, partOf(value, whole), "With everything below it."),
       });
       return [
         legendOfLayers(rows),
@@ -116,7 +94,7 @@ export const layersView = {
         rows = found.filter((row) => row.total > 0),
         blocks = blocksOf(rows);
       if (state.order === "time") {
-        const weight = (block) => block.rows.reduce((sum, row) => sum + row.total, 0);
+        const weight = (block) => sum(block.rows.map((row) => row.total));
         blocks.sort((a, b) => b.rows[0].isLayer - a.rows[0].isLayer || weight(b) - weight(a));
       }
       const without = found.length - rows.length;
@@ -126,54 +104,15 @@ export const layersView = {
       );
       if (state.as === "table") replace(box, tableView(layers, {bare: true, rows: found.map((row) => row.cells)}));
       else if (state.as === "icicle") replace(box, tree(rows));
-      else
-        replace(
-          box,
-          legendOfLayers(rows),
-          bars(blocks.map(barOfBlock), {empty: "No layer has this name."}),
-        );
+      else replace(box, legendOfLayers(rows), bars(blocks.map(barOfBlock), {empty: "No layer has this name."}));
     }
     add(section, [
       h(
         "div.controls",
-        segments(
-          "Show as",
-          [
-            ["bars", "Bars"],
-            ["icicle", "Modules"],
-            ["table", "Table"],
-          ],
-          state.as,
-          change("as"),
-        ),
-        hasGpu &&
-          segments(
-            "Time",
-            [
-              ["gpu", "GPU time"],
-              ["host", "Host time"],
-            ],
-            state.time,
-            change("time"),
-          ),
-        kinds.length > 1 &&
-          segments(
-            "Steps",
-            kinds.map((kind) => [kind, kind]),
-            state.kind,
-            change("kind"),
-          ),
-        h(
-          "label.field",
-          "Order ",
-          h(
-            "select",
-            {
-              onchange: (event) => change("order")(event.target.value),
-            },
-            ORDERS.map(([value, text]) => h("option", {value, selected: value === state.order}, text)),
-          ),
-        ),
+        segments("Show as", {bars: "Bars", icicle: "Modules", table: "Table"}, state.as, change("as")),
+        hasGpu && segments("Time", {gpu: "GPU time", host: "Host time"}, state.time, change("time")),
+        kinds.length > 1 && segments("Steps", namesOf(kinds), state.kind, change("kind")),
+        h("label.field", "Order ", selectBox("Order", ORDERS, state.order, change("order"))),
         h("span.spacer"),
         count,
         searchBox("Search layers", change("find"), state.find),

@@ -1,11 +1,11 @@
 // Tensors converted from one memory format to another: which, between which formats and which ops.
-import {bars} from "../bars.js";
+import {bars, legend} from "../bars.js";
 import {responsive} from "../chart.js";
 import {table} from "../data.js";
-import {add, h, notes} from "../dom.js";
-import {human, time} from "../format.js";
+import {add, h} from "../dom.js";
+import {time} from "../format.js";
 import {card, tip} from "../tip.js";
-import {missingTables, part, sum, tablesOf} from "./parts.js";
+import {joined, part, sum} from "./parts.js";
 
 const MOST = 24,
   GAP = 10,
@@ -13,40 +13,34 @@ const MOST = 24,
   NODE = 12,
   SIDE = 210; // for names of ops
 
-function moves() {
-  const layout = table("layout");
-  const moveOf = (row) => {
-    const get = (name) => layout.get(row, name);
-    const isRetyped = get("from_type") !== get("to_type");
-    const format = (name) => [get(name), isRetyped && get(`${name}_type`)].filter(Boolean).join(" ");
-    const tensor = get("tensor") || "tensor",
-      dims = get("dims") || "",
-      [from, to] = [format("from"), format("to")],
-      [writer, reader] = [get("written_by"), get("read_by")],
-      notKnown = `${tensor}, op not known`;
-    return {
-      tensor: `${tensor} ${dims}`,
-      from,
-      to,
-      // Of a kernel its name stands in the place of the sizes.
-      what: `${/^\d/.test(dims) ? dims + " " : ""}${from} → ${to}`,
-      writer: writer || notKnown,
-      reader: reader || notKnown,
-      between:
-        writer || reader ? [writer && `from ${writer}`, reader && `for ${reader}`].filter(Boolean).join(" ") : tensor,
-      time: Math.max(get("gpu_time") || 0, get("total_time") || 0),
-      calls: get("calls"),
-      bytes: get("bytes"),
-      causedBy: get("caused_by"),
-      backCalls: get("round_trip_calls"),
-      backTime: get("round_trip_time"),
-    };
+function moveOf(row) {
+  const isRetyped = row.from_type !== row.to_type,
+    format = (name) => joined([row[name], isRetyped && row[`${name}_type`]], " ");
+  const tensor = row.tensor || "tensor",
+    dims = row.dims || "",
+    [from, to] = [format("from"), format("to")],
+    [writer, reader] = [row.written_by, row.read_by],
+    notKnown = `${tensor}, op not known`;
+  return {
+    ...row,
+    tensor: `${tensor} ${dims}`,
+    from,
+    to,
+    // Of a kernel its name stands in the place of the sizes.
+    what: `${/^\d/.test(dims) ? dims + " " : ""}${from} → ${to}`,
+    writer: writer || notKnown,
+    reader: reader || notKnown,
+    between: joined([writer && `from ${writer}`, reader && `for ${reader}`], " ") || tensor,
+    time: row.total_time,
+    backTime: row.round_trip_time || 0,
   };
-  return layout.rows
-    .map(moveOf)
+}
+
+const moves = () =>
+  table("layout")
+    .objects.map(moveOf)
     .filter((move) => move.time > 0)
     .sort((a, b) => b.time - a.time);
-}
 
 const tipOf = (move) => () =>
   card(
@@ -56,11 +50,9 @@ const tipOf = (move) => () =>
       ["to", move.to],
       ["written by", move.writer],
       ["read by", move.reader],
-      ["time", time(move.time)],
-      ["calls", move.calls],
-      ["bytes of one", human(move.bytes, "bytes")],
-      ["round trips", move.backCalls > 0 ? `${move.backCalls} (${time(move.backTime)})` : null],
-      ["caused by", move.causedBy],
+      ...table("layout").pairs(move, {time: "total_time", calls: "calls", "bytes of one": "bytes"}),
+      ["round trips", move.round_trip_calls > 0 && `${move.round_trip_calls} (${time(move.backTime)})`],
+      ["caused by", move.caused_by],
     ],
     table("layout").explanation("total_time"),
   );
@@ -76,8 +68,8 @@ function flow(all, width) {
   const ribbons = all
       .slice(0, MOST)
       .flatMap((move) => [
-        {...move, part: move.time - Math.min(move.backTime || 0, move.time)},
-        {...move, part: Math.min(move.backTime || 0, move.time), isBack: true},
+        {...move, part: move.time - move.backTime},
+        {...move, part: move.backTime, isBack: true},
       ])
       .filter((move) => move.part > 0),
     whole = sum(ribbons.map((move) => move.part)),
@@ -169,18 +161,19 @@ export const layoutView = {
   id: "layout",
   title: "Layout",
   lead: "Tensors that were converted from one memory format to another: which op wrote them, and which reads the result.",
-  missing: () => missingTables(["layout"], "No tensor was converted to another memory format."),
+  tables: ["layout"],
+  none: "No tensor was converted to another memory format.",
+  notesOf: "layout",
   render(section) {
-    const all = moves(),
-      layout = table("layout");
+    const all = moves();
     add(section, [
       all.length > 0 &&
-        h(
-          "ul.legend",
-          h("li", h("span.swatch.library"), "conversion"),
-          all.some((move) => move.backCalls > 0) &&
-            h("li", h("span.swatch.backward"), "of it round trips: there and back between two ops"),
-        ),
+        legend([
+          {name: "conversion", color: "library"},
+          ...(all.some((move) => move.round_trip_calls > 0)
+            ? [{name: "of it round trips: there and back between two ops", color: "backward"}]
+            : []),
+        ]),
       all.length > 0 && responsive((width) => flow(all, width)),
       all.length > MOST && h("p.quiet", `The ${MOST} heaviest of ${all.length}.`),
       part(
@@ -190,8 +183,8 @@ export const layoutView = {
             name: move.between,
             note: move.what,
             parts: [
-              {value: move.time - (move.backTime || 0), color: "library"},
-              {value: move.backTime || 0, color: "backward"},
+              {value: move.time - move.backTime, color: "library"},
+              {value: move.backTime, color: "backward"},
             ],
             numbers: [time(move.time), `${move.calls} calls`],
             tip: tipOf(move),
@@ -199,8 +192,6 @@ export const layoutView = {
           })),
         ),
       ),
-      notes(layout.notes),
-      part("Table", tablesOf(["layout"], {layout: {notes: false}})),
     ]);
   },
 };

@@ -5,10 +5,10 @@ import {bars, legend} from "../bars.js";
 import {LINES, dot, frame, responsive} from "../chart.js";
 import {hasRows, page, table} from "../data.js";
 import {add, h} from "../dom.js";
-import {groups, human, percent, time} from "../format.js";
+import {human, time} from "../format.js";
 import {addressOfLayer} from "../links.js";
 import {card} from "../tip.js";
-import {missingTables, part, tablesOf} from "./parts.js";
+import {barOf, joined, part, whyMissing} from "./parts.js";
 
 const bytes = (value) => human(value, "bytes");
 
@@ -35,80 +35,68 @@ function draw(series, width) {
     const points = one.start.map((start, at) => [x(start), y(one.bytes[at] / unit)]);
     points.push([x(end), points[points.length - 1][1]]);
     chart.inside.append(h(`path.line.${LINES[i]}`, {d: line().curve(curveStepAfter)(points)}));
-    const peak = one.bytes.indexOf(Math.max(...one.bytes));
+    const peak = one.bytes.indexOf(Math.max(...one.bytes)),
+      pairs = [
+        ["at most", bytes(one.bytes[peak])],
+        ["at", time(one.start[peak])],
+      ];
     const label = `${one.name}: at most ${bytes(one.bytes[peak])}`;
-    chart.inside.append(
-      dot(LINES[i], ...points[peak], 4, {label}, () =>
-        card(one.name, [
-          ["at most", bytes(one.bytes[peak])],
-          ["at", time(one.start[peak])],
-        ]),
-      ),
-    );
+    chart.inside.append(dot(LINES[i], ...points[peak], 4, {label}, () => card(one.name, pairs)));
   });
   return chart.svg;
 }
 
 function held() {
   const memory = table("memory"),
-    get = (row, name) => memory.get(row, name);
+    pairs = {"at the peak": "at_peak", "at any time": "most", allocations: "blocks", line: "line"};
   return part(
     "Held at the peak",
     bars(
-      memory.rows
-        .filter((row) => get(row, "at_peak") > 0)
+      memory.objects
+        .filter((row) => row.at_peak > 0)
         .slice(0, 40)
-        .map((row) => ({
-          name: [get(row, "kind"), get(row, "layer")].filter(Boolean).join(": "),
-          note: [get(row, "device"), get(row, "allocated_by")].filter(Boolean).join(", "),
-          parts: [{value: get(row, "at_peak"), color: "library"}],
-          numbers: [bytes(get(row, "at_peak")), percent(get(row, "percent"))],
-          data: {value: get(row, "at_peak")},
-          href: get(row, "layer") && addressOfLayer(get(row, "layer")),
-          tip: () =>
-            card(
-              get(row, "kind"),
-              [
-                ["at the peak", bytes(get(row, "at_peak"))],
-                ["at any time", get(row, "most") === null ? null : bytes(get(row, "most"))],
-                ["allocations", get(row, "blocks") === null ? null : groups(get(row, "blocks"))],
-                ["line", get(row, "line")],
-              ],
-              get(row, "because"),
-            ),
-        })),
+        .map((row) =>
+          barOf(memory, row, {
+            name: joined([row.kind, row.layer], ": "),
+            column: "at_peak",
+            color: "library",
+            numbers: ["at_peak", "percent"],
+            note: joined([row.device, row.allocated_by]),
+            href: row.layer && addressOfLayer(row.layer),
+            tip: () => card(row.kind, memory.pairs(row, pairs), row.because),
+          }),
+        ),
     ),
   );
 }
+
+const tables = ["memory"],
+  none = "No use of memory was recorded.";
 
 export const memoryView = {
   id: "memory",
   title: "Memory",
   lead: "How much memory was in use over time, and what the frameworks' allocators held when it was most.",
-  missing: () => ((page().memory || []).length > 0 ? "" : missingTables(["memory"], "No use of memory was recorded.")),
+  tables,
+  missing: () => ((page().memory || []).length > 0 ? "" : whyMissing({tables, none})),
   render(section) {
-    const series = page().memory || [],
-      isTensors = (one) => one.name.startsWith("tensors");
-    const over = (title, all) =>
-      all.length > 0 &&
-      part(
+    const over = (title, series) => {
+      const shown = series.slice(0, LINES.length);
+      if (shown.length === 0) return null;
+      return part(
         title,
         legend(
-          all
-            .slice(0, LINES.length)
-            .map((one, i) => ({name: `${one.name}, at most ${bytes(Math.max(...one.bytes))}`, color: LINES[i]})),
+          shown.map((one, i) => ({name: `${one.name}, at most ${bytes(Math.max(...one.bytes))}`, color: LINES[i]})),
         ),
-        all.length > LINES.length && h("p.quiet", `The first ${LINES.length} of ${all.length}.`),
-        responsive((width) => draw(all.slice(0, LINES.length), width)),
+        series.length > shown.length && h("p.quiet", `The first ${shown.length} of ${series.length}.`),
+        responsive((width) => draw(shown, width)),
       );
+    };
+    const ofTensors = (is) => (page().memory || []).filter((one) => one.name.startsWith("tensors") === is);
     add(section, [
-      over(
-        "Of the process",
-        series.filter((one) => !isTensors(one)),
-      ),
-      over("Of tensors", series.filter(isTensors)),
+      over("Of the process", ofTensors(false)),
+      over("Of tensors", ofTensors(true)),
       hasRows("memory") && held(),
-      hasRows("memory") && part("Table", tablesOf(["memory"])),
     ]);
   },
 };

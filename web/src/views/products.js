@@ -5,72 +5,55 @@ import {bars, legend} from "../bars.js";
 import {dot, frame, responsive} from "../chart.js";
 import {page, table} from "../data.js";
 import {add, h, notes} from "../dom.js";
-import {groups, human, percent, time} from "../format.js";
+import {amount, groups, time} from "../format.js";
 import {addressOfLayer} from "../links.js";
 import {card} from "../tip.js";
-import {missingTables, part, tablesOf} from "./parts.js";
+import {part, whyMissing} from "./parts.js";
 
-const rateText = (rate) =>
-  rate >= 1000 ? `${human(rate / 1000)} TFLOP/s` : `${human(rate)} GFLOP/s`;
+const rateText = (rate) => amount(rate, "GFLOP/s");
 
-// What a row of products and one of layers say alike.
-const reached = (get) => ({
-  calls: get("calls"),
-  onGpu: get("gpu_time") > 0,
-  rate: get("gpu_time") > 0 ? get("gpu_rate") : get("rate"),
-  intensity: get("intensity"),
-  bound: get("bound"),
-  boundPercent: get("bound_percent"),
-  lost: get("lost_time"),
+// What a row of products and one of layers say alike; `lost_time` is null where it is not known.
+const reached = (row) => ({
+  lost_time: null,
+  ...row,
+  onGpu: row.gpu_time > 0,
+  time: row.gpu_time || (row.total_time ?? row.time) || 0,
+  rate: row.gpu_time > 0 ? row.gpu_rate : row.rate,
 });
 
-function products() {
-  const gemm = table("gemm");
-  return (gemm ? gemm.rows : []).map((row) => {
-    const get = (name) => gemm.get(row, name);
-    const batch = get("batch");
-    return {
-      name: `${get("kind")} ${get("m") === null ? "" : `${get("m")} × ${get("n")} × ${get("k")}`}${batch > 1 ? ` × ${groups(batch)}` : ""} ${get("trans") || ""}`,
-      types: get("types"),
-      time: get("gpu_time") || get("total_time") || 0,
-      ...reached(get),
-      tensorCore: get("tensor_core"),
-    };
-  });
-}
+const products = () =>
+  (table("gemm")?.objects || []).map((row) => ({
+    ...reached(row),
+    name: `${row.kind} ${row.m === null ? "" : `${row.m} × ${row.n} × ${row.k}`}${row.batch > 1 ? ` × ${groups(row.batch)}` : ""} ${row.trans || ""}`,
+  }));
 
 // Of layers, in a mean step.
-function convolutions() {
-  const layers = table("layers");
-  const rows = layers ? layers.rows.filter((row) => layers.get(row, "type") === "convolution") : [];
-  return rows.map((row) => {
-    const get = (name) => layers.get(row, name);
-    return {
-      name: get("layer"),
-      types: "convolution",
-      isConvolution: true,
-      time: get("gpu_time") || get("time") || 0,
-      ...reached(get),
-    };
-  });
-}
+const convolutions = () =>
+  (table("layers")?.objects || [])
+    .filter((row) => row.type === "convolution")
+    .map((row) => ({...reached(row), name: row.layer, types: "convolution", isConvolution: true}));
 
-const tipOf = (product) => () =>
-  card(
-    product.name,
-    [
-      ["type", product.types],
-      ["calls", groups(Math.round(product.calls))],
-      [product.onGpu ? "GPU time" : "time", time(product.time)],
-      ["rate", product.rate === null ? null : rateText(product.rate)],
-      ["intensity", product.intensity === null ? null : `${product.intensity.toPrecision(3)} FLOP/byte`],
-      ["limited by", product.bound],
-      ["of its bound", product.boundPercent === null ? null : percent(product.boundPercent)],
-      ["lost", product.lost === null ? null : time(product.lost)],
-      ["tensor cores", product.tensorCore || null],
-    ],
-    table(product.isConvolution ? "layers" : "gemm").explanation("bound_percent"),
-  );
+function tipOf(product) {
+  const of = table(product.isConvolution ? "layers" : "gemm");
+  return () =>
+    card(
+      product.name,
+      [
+        ["type", product.types],
+        ["calls", groups(Math.round(product.calls))],
+        [product.onGpu ? "GPU time" : "time", time(product.time)],
+        ...of.pairs(product, {
+          rate: "rate",
+          intensity: "intensity",
+          "limited by": "bound",
+          "of its bound": "bound_percent",
+          lost: "lost_time",
+          "tensor cores": "tensor_core",
+        }),
+      ],
+      of.explanation("bound_percent"),
+    );
+}
 
 function roofline(points, roofs, width) {
   const peak = Math.max(...roofs.rates.map((one) => one.value), ...points.map((point) => point.rate));
@@ -96,9 +79,7 @@ function roofline(points, roofs, width) {
     top: 22,
     label: "Roofline of matrix products",
   });
-  const path = line()
-    .x((point) => x(point[0]))
-    .y((point) => y(point[1]));
+  const path = (points) => line()(points.map((point) => [x(point[0]), y(point[1])]));
   const [from, to] = x.domain(),
     floor = y.domain()[0];
   const fastest = Math.max(0, ...roofs.bandwidths.map((one) => one.value));
@@ -155,14 +136,18 @@ function roofline(points, roofs, width) {
   return chart.svg;
 }
 
+const tables = ["gemm"],
+  none = "No matrix product was recorded.";
+
 export const productsView = {
   id: "products",
   title: "Roofline",
   lead: "Matrix products and convolutions by what they compute per byte and what they reach; circles are as large as their time.",
-  missing: () => (convolutions().some((one) => one.rate) ? "" : missingTables(["gemm"], "No matrix product was recorded.")),
+  tables,
+  notesOf: "gemm",
+  missing: () => (convolutions().some((one) => one.rate) ? "" : whyMissing({tables, none})),
   render(section) {
     const all = [...products(), ...convolutions()],
-      gemm = table("gemm"),
       roofNotes = [];
     for (const onGpu of [false, true]) {
       const points = all.filter((one) => one.onGpu === onGpu && one.rate > 0 && one.intensity > 0);
@@ -172,10 +157,9 @@ export const productsView = {
         roofNotes.push(
           `The bandwidth of ${onGpu ? "the GPU's memory" : "memory"} is not known, so its roof is missing.${onGpu ? "" : " dlhook calibrate measures it."}`,
         );
-      const types = new Set(points.map((point) => point.types)),
-        found = table("algorithms");
-      if (found && types.has("convolution"))
-        found.rows.forEach((row) => found.get(row, "kind") === "convolution" && types.add(found.get(row, "types")));
+      const types = new Set(points.map((point) => point.types));
+      if (types.has("convolution"))
+        for (const {kind, types: of} of table("algorithms")?.objects || []) if (kind === "convolution") types.add(of);
       const rates = roofs.filter((one) => one.unit === "GFLOP/s" && (types.has(one.name) || one.name.includes("tf32")));
       add(
         section,
@@ -201,26 +185,26 @@ export const productsView = {
       if (heavy.length === 0) return null;
       return part(
         title,
-        heavy.some((one) => one.lost !== null) &&
+        heavy.some((one) => one.lost_time !== null) &&
           legend([
             {name: "time at the bound", color: "update"},
             {name: "lost: the rest", color: "backward"},
           ]),
         bars(
           heavy.map((one) => {
-            const atBound = one.lost === null ? 0 : Math.max(0, one.time - one.lost);
+            const atBound = Math.max(0, one.time - one.lost_time);
             return {
               name: one.name,
               note: one.isConvolution ? "" : one.types,
               href: one.isConvolution ? addressOfLayer(one.name) : null,
               parts:
-                one.lost === null
+                one.lost_time === null
                   ? [{value: one.time, color: one.onGpu ? "kernel" : "library"}]
                   : [
                       {value: atBound, color: "update"},
                       {value: one.time - atBound, color: "backward"},
                     ],
-              numbers: [time(one.time), one.rate === null ? "–" : rateText(one.rate)],
+              numbers: [time(one.time), rateText(one.rate)],
               tip: tipOf(one),
               data: {value: one.time},
             };
@@ -229,16 +213,9 @@ export const productsView = {
       );
     };
     add(section, [
-      heaviest(
-        "Heaviest products, in the run",
-        all.filter((one) => !one.isConvolution),
-      ),
-      heaviest(
-        "Heaviest convolutions, in a mean step",
-        all.filter((one) => one.isConvolution),
-      ),
-      notes([...roofNotes, ...(gemm ? gemm.notes : [])]),
-      part("Table", tablesOf(["gemm"], {gemm: {notes: false}})),
+      heaviest("Heaviest products, in the run", products()),
+      heaviest("Heaviest convolutions, in a mean step", convolutions()),
+      notes(roofNotes),
     ]);
   },
 };

@@ -2,14 +2,11 @@
 import {bars, legend} from "../bars.js";
 import {hasRows, table} from "../data.js";
 import {add} from "../dom.js";
-import {groups, percent, time} from "../format.js";
-import {card} from "../tip.js";
-import {missingTables, part, tablesOf} from "./parts.js";
+import {groups, time} from "../format.js";
+import {barOf, part} from "./parts.js";
 
 function ranks() {
-  const all = table("ranks"),
-    get = (row, name) => all.get(row, name);
-  const known = (row, name) => (get(row, name) === null ? null : time(get(row, name)));
+  const all = table("ranks");
   return part(
     "A mean step of each rank",
     legend([
@@ -17,32 +14,28 @@ function ranks() {
       {name: "the rest of the step", color: "library"},
     ]),
     bars(
-      all.rows.map((row) => {
-        const waiting = Math.min(get(row, "waiting") || 0, get(row, "step_time") || 0);
-        return {
-          name: `rank ${get(row, "rank") ?? "?"}`,
-          note: get(row, "host") || "",
+      all.objects.map((one) => {
+        const waiting = Math.min(one.waiting || 0, one.step_time || 0);
+        return barOf(all, one, {
+          name: `rank ${one.rank ?? "?"}`,
+          column: "step_time",
+          numbers: [time(one.step_time), `last ${groups(one.came_last ?? 0)} times`],
+          note: one.host || "",
           parts: [
-            {value: (get(row, "step_time") || 0) - waiting, color: "library"},
+            {value: (one.step_time || 0) - waiting, color: "library"},
             {value: waiting, color: "waiting"},
           ],
-          numbers: [time(get(row, "step_time")), `last ${groups(get(row, "came_last") ?? 0)} times`],
-          data: {value: get(row, "step_time")},
-          tip: () =>
-            card(
-              `rank ${get(row, "rank") ?? "?"}`,
-              [
-                ["step", known(row, "step_time")],
-                ["waiting", known(row, "waiting")],
-                ["of the step", get(row, "waiting_percent") === null ? null : percent(get(row, "waiting_percent"))],
-                ["came last", groups(get(row, "came_last") ?? 0)],
-                ["lateness", known(row, "lateness")],
-                ["computing on GPUs", known(row, "compute")],
-                ["communication alone", known(row, "exposed_communication")],
-              ],
-              all.explanation("waiting"),
-            ),
-        };
+          pairs: {
+            step: "step_time",
+            waiting: "waiting",
+            "of the step": "waiting_percent",
+            "came last": "came_last",
+            lateness: "lateness",
+            "computing on GPUs": "compute",
+            "communication alone": "exposed_communication",
+          },
+          explained: "waiting",
+        });
       }),
     ),
   );
@@ -52,8 +45,7 @@ export const ranksView = {
   id: "ranks",
   title: "Ranks",
   lead: "Load balance of ranks, and which rank the others wait for.",
-  missing: () => missingTables(["ranks", "collectives"], "No communication between ranks was recorded."),
-  render(section) {
-    add(section, [hasRows("ranks") && ranks(), part("Tables", tablesOf(["ranks", "collectives"]))]);
-  },
+  tables: ["ranks", "collectives"],
+  none: "No communication between ranks was recorded.",
+  render: (section) => add(section, hasRows("ranks") && ranks()),
 };

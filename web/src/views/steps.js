@@ -1,12 +1,12 @@
 // How long each step took, with phases and outliers.
 import {scaleLinear} from "d3-scale";
-import {legend, segments} from "../bars.js";
-import {frame, responsive} from "../chart.js";
-import {hasRows, page, rankOf, table} from "../data.js";
-import {add, h, replace, tickBox} from "../dom.js";
+import {legend} from "../bars.js";
+import {frame, responsive, stack} from "../chart.js";
+import {hasRows, page, processName, rankOf, table} from "../data.js";
+import {add, h, replace, segments, selectBox, tickBox} from "../dom.js";
 import {groups, time} from "../format.js";
 import {card, tip} from "../tip.js";
-import {missingTables, part, quantile, tablesOf} from "./parts.js";
+import {namesOf, quantile} from "./parts.js";
 
 const PHASES = [
   ["input", "input"],
@@ -21,21 +21,9 @@ const MOST_BARS = 700;
 function stepsOf() {
   const steps = table("steps");
   const phases = new Map((page().step_phases || []).map(([process, start, of]) => [process + ":" + start, of]));
-  return steps.rows.map((cells) => {
-    const get = (name) => steps.get(cells, name);
-    const of = phases.get(get("process") + ":" + get("start")) || {};
-    const step = {
-      process: get("process"),
-      index: get("index"),
-      start: get("start"),
-      duration: get("duration"),
-      phase: get("phase"),
-      leftOut: get("left_out"),
-      kind: get("step") || get("kind"),
-      calls: get("calls"),
-      batch: get("batch"),
-      of: {},
-    };
+  return steps.objects.map((one) => {
+    const of = phases.get(one.process + ":" + one.start) || {},
+      step = {...one, kind: one.step || one.kind, of: {}};
     let rest = step.duration;
     for (const [name] of PHASES) {
       step.of[name] = Math.min(of[name] || 0, rest);
@@ -56,14 +44,9 @@ const tipOf = (step) => () =>
   card(
     `Step ${step.index}`,
     [
-      ["duration", time(step.duration)],
-      ["phase", step.phase],
-      ["left out of means", step.leftOut],
-      ["kind", step.kind],
-      ...PHASES.map(([name]) => [name, step.of[name] > 0 ? time(step.of[name]) : null]),
-      ["batch", step.batch],
-      ["calls", step.calls],
-      ["begins", time(step.start)],
+      ...table("steps").pairs(step, {duration: "duration", phase: "phase", "left out of means": "left_out", kind: "kind"}),
+      ...PHASES.map(([name]) => [name, step.of[name] > 0 && time(step.of[name])]),
+      ...table("steps").pairs(step, {batch: "batch", calls: "calls", begins: "start"}),
       ["timeline", timelineOf(step) ? "by a click" : "not in this page"],
     ],
     table("steps").explanation("duration"),
@@ -75,7 +58,7 @@ const isBetween = () => time(page().answer.mean_ns) !== time(page().answer.step_
 function draw(steps, width, isWhole) {
   const sorted = steps.map((step) => step.duration).sort((a, b) => a - b);
   const steady = steps
-    .filter((step) => (isBetween() ? step.leftOut === "not recorded" : !step.leftOut))
+    .filter((step) => (isBetween() ? step.left_out === "not recorded" : !step.left_out))
     .map((step) => step.duration)
     .sort((a, b) => a - b);
   const typical = quantile(steady.length > 0 ? steady : sorted, 0.5);
@@ -141,32 +124,25 @@ function draw(steps, width, isWhole) {
     steps.forEach((step, i) => {
       const href = timelineOf(step),
         open = () => (location.hash = href);
-      const group = h(href ? "g.step.link" : "g.step", {
-        tabindex: i === 0 ? 0 : -1,
-        role: href ? "link" : "img",
-        onclick: href && open,
-        onkeydown: (event) => {
-          const to = {ArrowLeft: group.previousSibling, ArrowRight: group.nextSibling}[event.key];
-          if (event.key === "Enter" && href) open();
-          if (to?.classList.contains("step")) to.focus();
+      const group = h(
+        href ? "g.step.link" : "g.step",
+        {
+          tabindex: i === 0 ? 0 : -1,
+          role: href ? "link" : "img",
+          onclick: href && open,
+          onkeydown: (event) => {
+            const to = {ArrowLeft: group.previousSibling, ArrowRight: group.nextSibling}[event.key];
+            if (event.key === "Enter" && href) open();
+            if (to?.classList.contains("step")) to.focus();
+          },
+          "aria-label": `Step ${step.index}: ${time(step.duration)}`,
+          "data-value": step.duration,
         },
-        "aria-label": `Step ${step.index}: ${time(step.duration)}`,
-        "data-value": step.duration,
-      });
-      let from = 0;
-      for (const [name, color] of PHASES) {
-        const to = Math.min(from + step.of[name], top);
-        if (to > from)
-          group.append(
-            h("rect." + color, {
-              x: x(i),
-              width: Math.max(bar - (bar > 4 ? 1 : 0.2), 0.5),
-              y: y(to),
-              height: y(from) - y(to),
-            }),
-          );
-        from = to;
-      }
+        stack(
+          PHASES.map(([name, color]) => [color, step.of[name]]),
+          {x: x(i), y, width: Math.max(bar - (bar > 4 ? 1 : 0.2), 0.5), top},
+        ),
+      );
       if (step.phase === "warm-up")
         group.append(h("rect.preparing", {x: x(i), width: Math.max(bar - 0.2, 1.5), y: chart.height + 1, height: 4}));
       if (step.duration > top) group.append(h("path.backward", {d: `M${x(i) + bar / 2 - 4},-2h8l-4,-7z`}));
@@ -189,7 +165,8 @@ export const stepsView = {
   id: "steps",
   title: "Steps",
   lead: "How long each step took, and what it spent its time on.",
-  missing: () => missingTables(["steps", "phases", "latency"], "No repeating step was found in this run."),
+  tables: ["phases", "latency", "steps"],
+  none: "No repeating step was found in this run.",
   render(section) {
     if (hasRows("steps")) {
       const all = stepsOf(),
@@ -200,6 +177,10 @@ export const stepsView = {
       const state = {kind: kinds[0], process: processes[0], isWhole: false};
       const box = h("div"),
         note = h("p.quiet");
+      const change = (key) => (value) => {
+        state[key] = value;
+        redraw();
+      };
       const redraw = () => {
         const steps = all.filter((step) => step.kind === state.kind && step.process === state.process);
         replace(
@@ -209,8 +190,8 @@ export const stepsView = {
             replace(
               note,
               `${groups(steps.length)} ${state.kind} steps. `,
-              ...[...new Set(steps.map((step) => step.leftOut))].filter(Boolean).map((why) => {
-                const those = steps.filter((step) => step.leftOut === why).sort((a, b) => b.duration - a.duration);
+              ...[...new Set(steps.map((step) => step.left_out))].filter(Boolean).map((why) => {
+                const those = steps.filter((step) => step.left_out === why).sort((a, b) => b.duration - a.duration);
                 if (why === "not recorded")
                   return `Of ${groups(those.length)} only the time is recorded${isBetween() ? ", which the answer is of" : ""}. `;
                 const named = those.slice(0, 6).map((step) => `step ${step.index} (${time(step.duration)})`);
@@ -241,44 +222,20 @@ export const stepsView = {
       add(section, [
         h(
           "div.controls",
-          kinds.length > 1 &&
-            segments(
-              "Steps",
-              kinds.map((kind) => [kind, kind]),
-              state.kind,
-              (kind) => {
-                state.kind = kind;
-                redraw();
-              },
-            ),
+          kinds.length > 1 && segments("Steps", namesOf(kinds), state.kind, change("kind")),
           processes.length > 1 &&
-            h(
-              "select",
-              {
-                "aria-label": "Process",
-                onchange: (event) => {
-                  state.process = Number(event.target.value);
-                  redraw();
-                },
-              },
-              processes.map((process) =>
-                h(
-                  "option",
-                  {value: process},
-                  `${rankOf(process) === null ? "" : `rank ${rankOf(process)}, `}process ${process}`,
-                ),
-              ),
+            selectBox(
+              "Process",
+              processes.map((process) => [process, processName(process)]),
+              state.process,
+              (process) => change("process")(Number(process)),
             ),
-          tickBox("Show the longest steps whole", (isTicked) => {
-            state.isWhole = isTicked;
-            redraw();
-          }),
+          tickBox("Show the longest steps whole", change("isWhole")),
         ),
         box,
         note,
       ]);
       redraw();
     }
-    add(section, part("Tables", tablesOf(["phases", "latency", "steps"])));
   },
 };

@@ -48,7 +48,6 @@ export const oneTableView = {
   title: "Table",
   isHidden: true, // in the navigation
   heading: (name) => name,
-  missing: () => "",
   render(section, name) {
     const one = table(name);
     add(section, one ? tableView(one) : h("p.empty", `There is no table ${name}.`));

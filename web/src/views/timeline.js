@@ -1,12 +1,12 @@
 // What threads and GPU streams did in one step.
 import {get, set} from "../address.js";
-import {legend, segments} from "../bars.js";
+import {legend} from "../bars.js";
 import {page} from "../data.js";
-import {add, h, replace, searchBox} from "../dom.js";
-import {groups, percent, time} from "../format.js";
+import {add, h, replace, searchBox, segments, selectBox} from "../dom.js";
+import {groups, time} from "../format.js";
 import {icicle} from "../icicle.js";
 import {Timeline} from "../timeline.js";
-import {card} from "../tip.js";
+import {card, partOf} from "../tip.js";
 
 const FLAMES = ["framework", "library", "range", "waiting", "kernel", "copy", "communication", "input"];
 
@@ -15,7 +15,7 @@ export const timelineView = {
   title: "Timeline",
   lead: "What each thread and each GPU stream did in one step, call by call.",
   missing: () =>
-    page().timelines && page().timelines.windows.some((window) => window.tracks.length > 0)
+    page().timelines?.windows.some((window) => window.tracks.length > 0)
       ? ""
       : "The steps of this run contain no call and no framework op.",
   render(section, rest) {
@@ -35,11 +35,7 @@ export const timelineView = {
         content: (node, value, all) =>
           card(
             node.name,
-            [
-              ["time", time(value)],
-              ["of all in this track", percent((100 * value) / (all || 1))],
-              ["times", node.times ? groups(node.times) : null],
-            ],
+            [...partOf(value, all, "of all in this track"), ["times", node.times && groups(node.times)]],
             "With everything inside it; what has one name and one place is one box.",
           ),
       }).element;
@@ -88,50 +84,29 @@ export const timelineView = {
     const isNumbered = (one) => one.id.startsWith("step-"),
       few = windows.filter((one) => !isNumbered(one));
     add(controls, [
-      windows.length > 1 &&
-        segments(
-          "Step",
-          few.map((one) => [one.id, one.title]),
+      windows.length > 1 && segments("Step", Object.fromEntries(few.map((one) => [one.id, one.title])), window.id, go),
+      windows.some(isNumbered) &&
+        selectBox(
+          "Any step",
+          [
+            [window.id, "Another step"],
+            ...windows
+              .filter(isNumbered)
+              .sort((a, b) => a.start - b.start)
+              .map((one) => [one.id, `${one.title} (${time(one.length)})`]),
+          ],
           window.id,
           go,
         ),
-      windows.some(isNumbered) &&
-        h(
-          "select",
-          {"aria-label": "Any step", onchange: (event) => go(event.target.value)},
-          h("option", {value: window.id}, "Another step"),
-          windows
-            .filter(isNumbered)
-            .sort((a, b) => a.start - b.start)
-            .map((one) =>
-              h("option", {value: one.id, selected: one === window}, `${one.title} (${time(one.length)})`),
-            ),
-        ),
-      segments(
-        "Colours",
-        [
-          ["kind", "By kind"],
-          ["direction", "By direction"],
-        ],
-        "kind",
-        (by) => {
-          timeline.by = by;
-          timeline.legend();
-          timeline.draw();
-        },
-      ),
-      segments(
-        "Show as",
-        [
-          ["time", "Timeline"],
-          ["flame", "Flame graph"],
-        ],
-        get("as") || "time",
-        (value) => {
-          set("as", value);
-          as();
-        },
-      ),
+      segments("Colours", {kind: "By kind", direction: "By direction"}, "kind", (by) => {
+        timeline.by = by;
+        timeline.legend();
+        timeline.draw();
+      }),
+      segments("Show as", {time: "Timeline", flame: "Flame graph"}, get("as") || "time", (value) => {
+        set("as", value);
+        as();
+      }),
       h("span.spacer"),
       count,
       h(
