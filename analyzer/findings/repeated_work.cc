@@ -292,7 +292,8 @@ std::vector<Finding> FindUnreadRows(const StepFacts& facts) {
   const LayerIndex layer = facts.attribution().of_scope[longest.scope].layer;
   Finding finding;
   finding.where = layer == kNone ? "" : facts.attribution().layers[layer].name;
-  finding.line = LineLabel(model, ReadPythonPlaces(model)[scopes.look[longest.scope].stack]);
+  const StackIndex stack = scopes.look[longest.scope].stack;
+  if (stack != kNone) finding.line = LineLabel(model, ReadPythonPlaces(model)[stack]);
   finding.gain_ns = std::min(ns, facts.step_ns());
   finding.sentence = absl::StrFormat(
       "%s computes all %d rows of its product, then a part of them is taken, and no operation up to the next %s takes "
