@@ -143,8 +143,7 @@ std::string MemorySentence(const StepFacts& facts) {
     if (static_cast<double>(device->peak_bytes) < kWorthMemory * static_cast<double>(largest)) continue;
     parts.push_back(PeakSentence(model, attribution, *device));
     const auto kept = KeptByLayer(model, *device);
-    const auto heaviest = absl::c_max_element(
-        kept, [](const auto& a, const auto& b) { return a.second.most_bytes < b.second.most_bytes; });
+    const auto heaviest = MostOf(kept, [](const auto& of) { return of.most_bytes; });
     if (heaviest == kept.end()) continue;
     absl::StrAppend(&parts.back(),
                     "; the layer that keeps most for backward: ", attribution.layers[heaviest->first].name, ", ",

@@ -43,20 +43,17 @@ std::vector<Finding> FindLayoutConversions(const StepFacts& facts) {
     return counts;
   });
   if (!facts.IsAtLeast(ns, kLayoutConversionsPercent)) return {};
-  Finding finding;
-  finding.where = facts.LayersOf(is_conversion);
-  finding.line = facts.LineOfLongest(is_conversion);
-  finding.sentence =
-      absl::StrFormat("%.0f conversions of activations between memory formats take %s.", calls, facts.PartOfStep(ns));
-  finding.gain_ns = ns;
-  finding.Estimate(GainBasis::kComputed);
-  finding.evidence =
-      "table layout: rows of activations. The gain is their time; what the other format does to the rest of the step "
-      "is not in it";
-  finding.advice =
-      "model = model.to(memory_format=torch.channels_last), and the same for the input: x = "
-      "x.to(memory_format=torch.channels_last). Compare two runs: some operators are slower in this format.";
-  return {finding};
+  return {{.where = facts.LayersOf(is_conversion),
+           .line = facts.LineOfLongest(is_conversion),
+           .sentence = absl::StrFormat("%.0f conversions of activations between memory formats take %s.", calls,
+                                       facts.PartOfStep(ns)),
+           .gain_ns = ns,
+           .basis = GainBasis::kComputed,
+           .evidence = "table layout: rows of activations. The gain is their time; what the other format does to the "
+                       "rest of the step is not in it",
+           .advice =
+               "model = model.to(memory_format=torch.channels_last), and the same for the input: x = "
+               "x.to(memory_format=torch.channels_last). Compare two runs: some operators are slower in this format."}};
 }
 
 }  // namespace dlhook::analyzer::findings

@@ -16,7 +16,7 @@ Function FunctionOf(const PythonPlace& place) { return {place.file, place.functi
 
 template <typename Key>
 auto Most(const std::map<Key, int64_t>& counts) {
-  return absl::c_max_element(counts, [](const auto& a, const auto& b) { return a.second < b.second; });
+  return MostOf(counts);
 }
 
 // A function that runs from the beginning of gaps to their end.
@@ -68,7 +68,7 @@ class LinesInSteps {
         stretch_ns_(facts.frameworks().empty() ? kStretchBetweenCallsNs : kStretchNs),
         has_steps_(facts.model().processes.size()),
         places_(ReadPythonPlaces(facts.model())),
-        sources_(facts.options().analysis->Derived<SourceLines>(facts.model())) {
+        sources_(facts.Derived<SourceLines>()) {
     for (const StepTrack& track : facts.options().analysis->steps()) has_steps_[track.process] = true;
     for (const MemoryEvent& event : model_.memory) {
       if (event.bytes == 0 && event.device == 0) releases_[event.thread].push_back(event.time_ns);
@@ -297,7 +297,7 @@ class LinesInSteps {
   }
 
   void AddLooks() {
-    const auto& looks = facts_.options().analysis->Derived<StateLooks>(model_);
+    const auto& looks = facts_.Derived<StateLooks>();
     for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
       for (const StateLook& look : looks.Of(process)) {
         if (look.piece.kind != ActivityKind::kNotSeen || !IsInSteps(process, look.piece.start_ns)) continue;
@@ -309,9 +309,9 @@ class LinesInSteps {
   }
 
   void AddSamples() {
-    const auto& samples = facts_.options().analysis->Derived<GapSamples>(model_);
+    const auto& samples = facts_.Derived<GapSamples>();
     std::map<std::pair<ActivityKind, SamplePlaceIndex>, std::vector<size_t>> by_owner;
-    const auto& owners = facts_.options().analysis->Derived<SamplePlaces>(model_);
+    const auto& owners = facts_.Derived<SamplePlaces>();
     for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
       for (const auto& [sample, piece] : samples.Of(process)) {
         if (!IsInSteps(process, piece.start_ns)) continue;
@@ -343,7 +343,7 @@ class LinesInSteps {
       SampleSums owners;
     };
     std::map<std::pair<Function, uint32_t>, OfFunction> by_function;
-    const auto& owners = facts_.options().analysis->Derived<SamplePlaces>(model_);
+    const auto& owners = facts_.Derived<SamplePlaces>();
     for (const size_t sample : samples) {
       const StackIndex stack = model_.samples.python_stack[sample];
       if (stack == kNone || places_[stack].file == kNone) continue;
@@ -359,9 +359,7 @@ class LinesInSteps {
     std::vector<SampledLine> lines;
     for (auto& [function, found] : by_function) {
       found.line.line = Most(found.lines)->first;
-      found.line.owner = absl::c_max_element(found.owners, [](const auto& a, const auto& b) {
-                           return a.second.samples < b.second.samples;
-                         })->first;
+      found.line.owner = MostOf(found.owners, [](const auto& of) { return of.samples; })->first;
       lines.push_back(std::move(found.line));
     }
     SortByCount(lines);
@@ -415,8 +413,7 @@ class LinesInSteps {
       lines.package_function = PackageFunctionOf(gaps);
       if (!gaps.called_from.empty() && 2 * Most(gaps.called_from)->second > gaps.walked_ns)
         lines.called_from = PackageFunction(Most(gaps.called_from)->first);
-      const auto module =
-          absl::c_max_element(gaps.modules, [](const auto& a, const auto& b) { return a.second < b.second; });
+      const auto module = MostOf(gaps.modules);
       if (module != gaps.modules.end()) lines.module = module->first;
       if (const auto blocked_ns = gaps.looks.BlockedOf(static_cast<int64_t>(gaps.share_ns))) {
         lines.blocked_ns = static_cast<double>(*blocked_ns) / count_;

@@ -27,6 +27,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -98,6 +99,12 @@ Value NthOf(std::vector<Value>& values, size_t rank) {
   std::nth_element(values.begin(), nth, values.end());
   return *nth;
 }
+// The entry of a map with the largest value, or the largest of what `of` makes of it; of equal ones the first; end(): it is empty.
+template <typename Map, typename Of = std::identity>
+auto MostOf(const Map& map, Of of = {}) {
+  return std::ranges::max_element(map, {}, [&](const auto& entry) { return std::invoke(of, entry.second); });
+}
+
 template <typename Value>
 Value MedianOf(std::vector<Value> values) {
   return NthOf(values, values.size() / 2);
