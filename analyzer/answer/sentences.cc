@@ -106,7 +106,8 @@ std::string LongerSteps(const ComparedSteps& steps) {
 
 std::string GenerationSentence(const Generation& generation) {
   return absl::StrFormat(
-      " It generates token by token: the pass over a prompt takes %s (time to the first token), each further token %s; %.3g tokens take %s: %s tokens/s for each sequence of the batch.",
+      " It generates token by token: the pass over a prompt takes %s (time to the first token), each further token %s; "
+      "%.3g tokens take %s: %s tokens/s for each sequence of the batch.",
       HumanTime(generation.prefill_ns), HumanTime(generation.decode_ns), generation.tokens,
       HumanTime(generation.sequence_ns), Rate(generation.tokens * 1e9 / generation.sequence_ns));
 }
