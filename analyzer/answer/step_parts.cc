@@ -79,15 +79,7 @@ void AddTo(Parts& parts, const StepPart& added) {
 // By kind of activity: what looks at threads from outside found during it.
 std::map<ActivityKind, LookSums> LooksByKind(const StepFacts& facts) {
   std::map<ActivityKind, LookSums> by_kind;
-  const TraceModel& model = facts.model();
-  if (model.states.empty()) return by_kind;
-  const auto& looks = facts.Derived<StateLooks>();
-  for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
-    for (const StateLook& look : looks.Of(process)) {
-      if (facts.HasSteps() && facts.StepAt(process, look.piece.start_ns) == kNone) continue;
-      by_kind[look.piece.kind].Add(look.sums);
-    }
-  }
+  facts.ForEachLook([&](ProcessIndex, const StateLook& look) { by_kind[look.piece.kind].Add(look.sums); });
   return by_kind;
 }
 

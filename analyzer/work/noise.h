@@ -89,6 +89,7 @@ inline constexpr size_t kLeastBlocksOfTrend = 6;
 // blocks.
 std::optional<double> NoiseBound(const BaseSide<Samples>& base, const NewSide<Samples>& new_side, size_t tests = 1);
 
+Samples Scaled(Samples samples, double factor);
 double MeanOf(const BlockMeans& blocks);  // 0 if empty
 double MeanOf(const Samples& samples);    // over runs, each of which counts the same
 
