@@ -178,8 +178,8 @@ void Screen::MostlyOutside() {
 void Screen::Findings() {
   findings_ = FindAll(facts_);
   const size_t ignored = LeaveOut(options_.ignored_findings, &findings_);
-  const auto losses = static_cast<size_t>(std::count_if(
-      findings_.begin(), findings_.end(), [](const RuleFinding& found) { return !found.finding.is_information; }));
+  const auto losses = static_cast<size_t>(
+      absl::c_count_if(findings_, [](const RuleFinding& found) { return !found.finding.is_information; }));
   if (losses == 0) {
     const size_t before = lines_.size();
     Title("Findings");
@@ -229,16 +229,9 @@ void Screen::NoRuleFor() {
     return Text("No rule judges this: what the GPU computes decides how long it takes (table kernels).", "  ");
   }
   const auto is_own = [](const StepPart& part) {
-    switch (part.kind) {
-      case PartKind::kPython:
-      case PartKind::kNative:
-      case PartKind::kBetweenCalls:
-      case PartKind::kInput:
-      case PartKind::kBlocked:
-        return true;
-      default:
-        return false;
-    }
+    return absl::c_linear_search(
+        std::array{PartKind::kPython, PartKind::kNative, PartKind::kBetweenCalls, PartKind::kInput, PartKind::kBlocked},
+        part.kind);
   };
   const auto part = absl::c_find_if(Parts(), is_own);
   if (part == Parts().end() || part->percent < kNeedsAName) {

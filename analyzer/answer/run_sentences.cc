@@ -3,8 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/analysis/memory_use.h"
 #include "analyzer/answer/sentences.h"
+#include "analyzer/findings/rules.h"
 #include "analyzer/model/release.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/time/thread_states.h"
@@ -129,11 +129,10 @@ std::string MemorySentence(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   if (model.memory.empty()) return "";
   const Attribution& attribution = facts.attribution();
-  const auto& use = facts.options().analysis->Derived<MemoryUse>(model, attribution, facts.options().analysis->steps());
   // Of each device the process that holds most.
   std::map<uint32_t, const DeviceMemory*> most;
   int64_t largest = 0;
-  for (const DeviceMemory& device : use.devices) {
+  for (const DeviceMemory& device : MemoryOfDevices(facts)) {
     const DeviceMemory*& found = most[device.device];
     if (found == nullptr || device.peak_bytes > found->peak_bytes) found = &device;
     largest = std::max(largest, device.peak_bytes);
@@ -143,8 +142,7 @@ std::string MemorySentence(const StepFacts& facts) {
     if (static_cast<double>(device->peak_bytes) < kWorthMemory * static_cast<double>(largest)) continue;
     parts.push_back(PeakSentence(model, attribution, *device));
     const auto kept = KeptByLayer(model, *device);
-    const auto heaviest = absl::c_max_element(
-        kept, [](const auto& a, const auto& b) { return a.second.most_bytes < b.second.most_bytes; });
+    const auto heaviest = MostOf(kept, [](const auto& of) { return of.most_bytes; });
     if (heaviest == kept.end()) continue;
     absl::StrAppend(&parts.back(),
                     "; the layer that keeps most for backward: ", attribution.layers[heaviest->first].name, ", ",

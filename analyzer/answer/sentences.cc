@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/findings/own_cost.h"
+#include "analyzer/findings/rules.h"
 #include "analyzer/model/release.h"
 #include "analyzer/steps/step_assembly.h"
 #include "analyzer/table/table_ops.h"
@@ -228,10 +228,10 @@ std::string RecordedPart(const StepFacts& facts, const std::optional<WindowCost>
   std::string text = absl::StrCat(" They are from the ", HumanTime(static_cast<double>(most_ns)), " of ", whole,
                                   " in which operations were recorded.");
   if (const double times = TimesAsLongInWindows(facts); times >= kWorthSayingLonger) {
-    absl::StrAppendFormat(&text,
-                          " Outside of it the same calls come %.1f times as fast: a step takes about %s there, if each "
-                          "makes as many.",
-                          times, HumanTime(facts.step_ns() / times));
+    absl::StrAppendFormat(
+        &text,
+        " Outside of it the same calls come %.1f times as fast: a step takes about %s there, if each makes as many.",
+        times, HumanTime(facts.step_ns() / times));
   }
   return text;
 }

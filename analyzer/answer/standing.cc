@@ -94,31 +94,24 @@ class Standing {
                         line.empty() ? "" : absl::StrCat(", at ", line));
   }
 
-  // The last collective operation of a process: one that has not ended, else one that returned; null: none.
-  const Record* LastCollective(ProcessIndex process) const {
-    const Record* last = nullptr;
+  // Collective operations that a process has begun.
+  struct Collectives {
+    int64_t count = 0;
+    const Record* last = nullptr;  // one that has not ended, else one that returned
+  };
+  Collectives CollectivesOf(ProcessIndex process) const {
+    Collectives of;
     for (ThreadIndex i = 0; i < model_.threads.size(); ++i) {
       if (model_.threads[i].process != process) continue;
       for (const std::vector<Record>* records : {&records_[i].ended, &records_[i].open}) {
         for (const Record& record : *records) {
-          if (IsCollective(record) && (last == nullptr || record.end_ns >= last->end_ns)) last = &record;
+          if (!IsCollective(record)) continue;
+          ++of.count;
+          if (of.last == nullptr || record.end_ns >= of.last->end_ns) of.last = &record;
         }
       }
     }
-    return last;
-  }
-
-  // Begun by a process.
-  int64_t Collectives(ProcessIndex process) const {
-    int64_t count = 0;
-    for (ThreadIndex i = 0; i < model_.threads.size(); ++i) {
-      if (model_.threads[i].process != process) continue;
-      for (const std::vector<Record>* records : {&records_[i].ended, &records_[i].open}) {
-        count +=
-            std::count_if(records->begin(), records->end(), [&](const Record& record) { return IsCollective(record); });
-      }
-    }
-    return count;
+    return of;
   }
 
   bool IsOpen(ThreadIndex thread, int64_t end_ns) const { return end_ns >= open_ns_[model_.threads[thread].process]; }
@@ -230,12 +223,12 @@ std::vector<std::string> StandingLines(const TraceModel& model, const std::vecto
   }
   if (model.processes.size() < 2) return lines;
   for (const ProcessIndex process : ByRank(model)) {
-    const Record* const last = standing.LastCollective(process);
+    const auto [count_of_process, last] = standing.CollectivesOf(process);
     if (last == nullptr) continue;
     const bool is_open = standing.IsOpen(standing.ThreadOf(*last), last->end_ns);
     // In a part of a run counts of ranks do not begin at the same operation.
     const std::string count = model.read_spans.empty()
-                                  ? absl::StrCat("collective operation ", standing.Collectives(process))
+                                  ? absl::StrCat("collective operation ", count_of_process)
                                   : std::string(is_open ? "a collective operation" : "its last collective operation");
     lines.push_back(absl::StrCat(ProcessName(model, process), is_open ? " is in " : " has returned from ", count, ", ",
                                  standing.NameOf(*last), is_open ? ", for " : ", ",

@@ -79,15 +79,7 @@ void AddTo(Parts& parts, const StepPart& added) {
 // By kind of activity: what looks at threads from outside found during it.
 std::map<ActivityKind, LookSums> LooksByKind(const StepFacts& facts) {
   std::map<ActivityKind, LookSums> by_kind;
-  const TraceModel& model = facts.model();
-  if (model.states.empty()) return by_kind;
-  const auto& looks = facts.options().analysis->Derived<StateLooks>(model);
-  for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
-    for (const StateLook& look : looks.Of(process)) {
-      if (facts.HasSteps() && facts.StepAt(process, look.piece.start_ns) == kNone) continue;
-      by_kind[look.piece.kind].Add(look.sums);
-    }
-  }
+  facts.ForEachLook([&](ProcessIndex, const StateLook& look) { by_kind[look.piece.kind].Add(look.sums); });
   return by_kind;
 }
 
@@ -136,7 +128,7 @@ class Unseen {
   int64_t DivideBySamples(int64_t wall_ns, const SampleSums& samples, ActivityKind kind) {
     if (samples.empty()) return -1;
     const bool is_input = kind == ActivityKind::kDataLoading;
-    const auto& places = facts_.options().analysis->Derived<SamplePlaces>(facts_.model());
+    const auto& places = facts_.Derived<SamplePlaces>();
     const SampleSplit split = SplitBySamples(wall_ns, places.Joined(samples));
     if (split.parts.empty()) return -1;
     for (const SamplePart& part : split.parts) {
@@ -218,7 +210,7 @@ std::vector<PartLine> LinesOfGaps(const std::vector<GapLines>& gaps, TimeOf time
 
 // Functions of the program that samples of the part's code met.
 std::vector<PartLine> LinesOfSamples(const StepFacts& facts, const StepPart& part) {
-  const auto& places = facts.options().analysis->Derived<SamplePlaces>(facts.model());
+  const auto& places = facts.Derived<SamplePlaces>();
   double all_ns = 0;
   for (const auto& [kind, owners] : facts.SamplesByKind()) {
     for (const auto& [owner, sum] : owners) {

@@ -16,6 +16,37 @@ constexpr int64_t kLeastApart = 20;  // steps of a side
 constexpr double kApart = 1.5;
 constexpr double kLineOfChange = 0.3;  // of a change that a line must have to be named
 
+// Its name, and what a clause begins with where it takes more or less time.
+struct CauseWords {
+  const char *name, *more, *less;
+};
+
+const CauseWords& WordsOf(CauseKind kind) {
+  static constexpr CauseWords kWords[] = {
+      {"compilation", "more compilation", "less compilation"},
+      {"layers", "", ""},
+      {"passes", "", ""},
+      {"calls", "more calls", "fewer calls"},
+      {"work per call", "more work per call", "less work per call"},
+      {"data types", "data types", "data types"},
+      {"implementation", "another implementation", "another implementation"},
+      {"operations", "other operations", "other operations"},
+      {"memory formats", "memory formats", "memory formats"},
+      {"input", "more time for input", "less time for input"},
+      {"waiting", "longer waiting", "shorter waiting"},
+      {"communication", "communication", "communication"},
+      {"between calls", "more time between calls (Python or native code)",
+       "less time between calls (Python or native code)"},
+      {"busy machine", "a busier machine", "a less busy machine"},
+      {"speed of the machine", "a slower machine", "a faster machine"},
+      {"threads", "the same work takes longer", "the same work takes less time"},
+      {"rate", "the same work takes longer", "the same work takes less time"},
+      {"framework operations", "framework operations take longer", "framework operations take less time"},
+      {"unattributed", "time with no known activity", "time with no known activity"}};
+  static_assert(std::size(kWords) == static_cast<size_t>(CauseKind::kOther) + 1);
+  return kWords[static_cast<size_t>(kind)];
+}
+
 std::string PlaceText(const WorkPlace& place) {
   const std::string layer = LayerLabel(place.first);
   return place.second.empty() ? layer : absl::StrCat(layer, " ", place.second);
@@ -73,13 +104,6 @@ std::string LineOfChange(const MeasuredRun& base, const MeasuredRun& new_side, d
 
 constexpr double kMostSteps = 0.75;
 
-Samples Scaled(Samples samples, double factor) {
-  for (BlockMeans& blocks : samples) {
-    for (double& block : blocks) block *= factor;
-  }
-  return samples;
-}
-
 Samples Minus(Samples samples, const Samples& others) {
   for (size_t run = 0; run < std::min(samples.size(), others.size()); ++run) {
     for (size_t i = 0; i < std::min(samples[run].size(), others[run].size()); ++i) samples[run][i] -= others[run][i];
@@ -120,68 +144,33 @@ bool AreMostSteps(const MeasuredRun& slower, double slower_factor, const Measure
 
 }  // namespace
 
-const char* CauseName(CauseKind kind) {
-  constexpr const char* kNames[] = {"compilation",    "layers",        "passes",
-                                    "calls",          "work per call", "data types",
-                                    "implementation", "operations",    "memory formats",
-                                    "input",          "waiting",       "communication",
-                                    "between calls",  "busy machine",  "speed of the machine",
-                                    "threads",        "rate",          "framework operations",
-                                    "unattributed"};
-  static_assert(std::size(kNames) == static_cast<size_t>(CauseKind::kOther) + 1);
-  return kNames[static_cast<size_t>(kind)];
-}
+const char* CauseName(CauseKind kind) { return WordsOf(kind).name; }
 
 std::string Cause::Clause() const {
+  const bool is_more = change_ns > 0;
   const std::string in = !line.empty()   ? absl::StrCat(", above all at ", line)
                          : where.empty() ? ""
                                          : absl::StrCat(" in ", where);
-  const auto with = [&](const char* words) { return absl::StrCat(words, what.empty() ? "" : ": ", what, in); };
-  const bool is_more = change_ns > 0;
+  const std::string words = is_more ? WordsOf(kind).more : WordsOf(kind).less;
   switch (kind) {
-    case CauseKind::kCompilation:
-      return with(is_more ? "more compilation" : "less compilation");
     case CauseKind::kLayers:
       return what;
     case CauseKind::kPasses:
       return absl::StrCat(where, ": ", what);
-    case CauseKind::kCalls:
-      return with(is_more ? "more calls" : "fewer calls");
-    case CauseKind::kWork:
-      return with(is_more ? "more work per call" : "less work per call");
-    case CauseKind::kTypes:
-      return with("data types");
-    case CauseKind::kImplementation:
-      return with("another implementation");
-    case CauseKind::kOperations:
-      return with("other operations");
-    case CauseKind::kLayout:
-      return with("memory formats");
-    case CauseKind::kInput:
-      return with(is_more ? "more time for input" : "less time for input");
-    case CauseKind::kWaiting:
-      return with(is_more ? "longer waiting" : "shorter waiting");
-    case CauseKind::kCommunication:
-      return with("communication");
-    case CauseKind::kPython:
-      return with(is_more ? "more time between calls (Python or native code)"
-                          : "less time between calls (Python or native code)");
     case CauseKind::kBusyMachine:
-      return absl::StrCat(is_more ? "a busier machine: " : "a less busy machine: ", what);
     case CauseKind::kSlowerMachine:
-      return absl::StrCat(is_more ? "a slower machine: " : "a faster machine: ", what);
+      return absl::StrCat(words, ": ", what);
     case CauseKind::kThreads:
-      if (where.empty()) return what;
-      return absl::StrCat(what, ": the same work takes ", is_more ? "longer" : "less time", in);
+      return where.empty() ? what : absl::StrCat(what, ": ", words, in);
     case CauseKind::kRate:
-      return absl::StrCat("the same work takes ", is_more ? "longer" : "less time", in);
+      return absl::StrCat(words, in);
     case CauseKind::kUnknownSizes:
-      return absl::StrCat("framework operations take ", is_more ? "longer" : "less time", in,
-                          " (of the same sizes or not is not recorded)");
+      return absl::StrCat(words, in, " (of the same sizes or not is not recorded)");
     case CauseKind::kOther:
-      break;
+      return words;
+    default:
+      return absl::StrCat(words, what.empty() ? "" : ": ", what, in);
   }
-  return "time with no known activity";
 }
 
 std::vector<Cause> FindCauses(const CauseInput& input) {
@@ -220,7 +209,7 @@ Table CausesTable(const std::vector<Cause>& causes, const Decision& decision) {
     sum_ns += rows.back().second;
   }
   if (!rows.empty()) rows.front().second += whole_ns - sum_ns;
-  rows.erase(std::remove_if(rows.begin(), rows.end(), [](const auto& row) { return row.second == 0; }), rows.end());
+  std::erase_if(rows, [](const auto& row) { return row.second == 0; });
   using Entry = std::pair<const Cause*, int64_t>;
   const TypedColumns<Entry> columns = {
       {As(Role::kKey, TextColumn("cause")), "Kind of cause, as explained in docs/compare.md.",
@@ -233,11 +222,10 @@ Table CausesTable(const std::vector<Cause>& causes, const Decision& decision) {
        [](const Entry& row) { return KnownText(row.first->what); }},
       {TextColumn("where"), "Layers and directions that changed most.",
        [](const Entry& row) { return KnownText(row.first->where); }}};
-  Table table = NewTable(
+  return NewTable(
       "causes",
       absl::StrCat("What changed a step by ", SignedTime(decision.whole.change_ns()), "; the rows add up to it"),
       columns, rows);
-  return table;
 }
 
 Gate Decision::SlowerThan(double percent) const {

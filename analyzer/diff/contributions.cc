@@ -17,35 +17,27 @@ constexpr size_t kMostReasons = 2;
 constexpr char kSameCalls[] = "its calls changed in duration";
 constexpr char kSameOps[] = "its ops changed in duration";
 
-// Moving tensors into other memory formats, in one layer and direction.
-struct LayoutChange {
-  TimeChange time;
-  double base_calls = 0, new_calls = 0;  // per step
-
-  bool HasOtherCalls() const { return std::abs(base_calls - new_calls) > kOtherCalls; }
-};
-
-void AddMove(const WorkRow& row, const TimeChange& time, LayoutChange& layout) {
-  layout.time.Add(time);
-  layout.base_calls += row.Calls(true);
-  layout.new_calls += row.Calls(false);
-}
-
 // What the rows of one group show together: clause -> how much of the change it explains.
 class Clauses {
  public:
   Clauses(const TableChanges& work, const std::vector<const RowChange*>& rows)
       : per_(work.base->block_counts.front() == 0 ? "in the run" : "a step") {
-    LayoutChange layout;
+    double moved_ns = 0, before = 0, after = 0;  // tensors into other memory formats, and by how many calls a step
     for (const RowChange* row : rows) {
       const WorkRow cells(work, *row);
       if (cells.MovesData()) {
-        AddMove(cells, row->time, layout);
+        moved_ns += row->time.change_ns();
+        before += cells.Calls(true);
+        after += cells.Calls(false);
       } else if (!cells.Newest("what").empty()) {  // Python, waiting …: only the time is known
         clauses_[ClauseOf(cells, row->rows.match)] += row->time.change_ns();
       }
     }
-    if (layout.time.change_ns() != 0) clauses_[ClauseOf(layout)] += layout.time.change_ns();
+    if (moved_ns == 0) return;
+    clauses_[std::abs(before - after) <= kOtherCalls
+                 ? "its layout conversions changed in duration"
+                 : absl::StrFormat("its layout changes (reorders) went from %.3g to %.3g %s", before, after, per_)] +=
+        moved_ns;
   }
 
   std::vector<std::string> Explaining(double change_ns) const {
@@ -58,7 +50,7 @@ class Clauses {
     std::vector<std::string> texts;
     for (size_t i = 0; i < std::min(order.size(), kMostReasons); ++i) texts.push_back(order[i].second);
     // A framework op takes longer if the call inside it does.
-    if (texts.size() > 1) texts.erase(std::remove(texts.begin(), texts.end(), kSameOps), texts.end());
+    if (texts.size() > 1) std::erase(texts, kSameOps);
     return texts;
   }
 
@@ -71,8 +63,7 @@ class Clauses {
       case Match::kRemoved:
         return absl::StrCat(what, " is gone from it");
       case Match::kResized:
-        return absl::StrCat("its size changed (", SizesChanged(row.Text("problem", true), row.Text("problem", false)),
-                            ")");
+        return absl::StrCat("its size changed (", SizesChanged(row.Problem(true), row.Problem(false)), ")");
       case Match::kChanged:
         return ChoiceClause(row);
       case Match::kSame:
@@ -92,12 +83,6 @@ class Clauses {
     if (row.Differs("chosen")) return clause("the implementation changed from ", "chosen");
     if (row.Differs("types")) return clause("its data types changed from ", "types");
     return clause("its tensors' memory formats changed from ", "formats");
-  }
-
-  std::string ClauseOf(const LayoutChange& layout) const {
-    if (!layout.HasOtherCalls()) return "its layout conversions changed in duration";
-    return absl::StrFormat("its layout changes (reorders) went from %.3g to %.3g %s", layout.base_calls,
-                           layout.new_calls, per_);
   }
 
   const char* const per_;

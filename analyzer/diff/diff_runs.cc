@@ -89,19 +89,15 @@ struct Side {
 
   // As if a step were this part of one.
   void Scale(double part) {
-    const auto scale = [&](Samples& samples) {
-      for (BlockMeans& means : samples) {
-        for (double& mean : means) mean *= part;
-      }
-    };
     MachineLoad& load = run.load;
     for (double* ns : {&run.time_ns, &load.cpu_ns, &load.first_thread_cpu_ns, &load.waiting_ns, &load.throttled_ns})
       *ns *= part;
-    for (Samples* samples : {&run.samples, &run.low_samples, &load.cpu_samples, &load.waiting_samples}) scale(*samples);
+    for (Samples* samples : {&run.samples, &run.low_samples, &load.cpu_samples, &load.waiting_samples})
+      *samples = Scaled(std::move(*samples), part);
     for (auto& [line, ns] : run.between_lines) ns *= part;
     for (MeasuredTable& table : run.tables) {
       table.per /= part;
-      for (Samples& samples : table.samples) scale(samples);
+      for (Samples& samples : table.samples) samples = Scaled(std::move(samples), part);
     }
     for (auto* counts : {&input.work.calls, &input.work.ops, &input.work.types}) {
       for (auto& [what, count] : *counts) count *= part;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "analyzer/tables/columns.h"
 
 namespace dlhook::analyzer::inline diff {
@@ -115,22 +116,25 @@ TypedColumns<RowChange> Columns(const TableChanges& changes) {
 
 }  // namespace
 
+Shape ShapeOf(const std::string& text) {
+  Shape shape;
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    while (at < text.size() && absl::ascii_isdigit(static_cast<unsigned char>(text[at]))) ++at;
+    shape.form.push_back(at == begin ? text[at++] : kSize);
+    if (shape.form.back() == kSize) shape.sizes.push_back(text.substr(begin, at - begin));
+  }
+  return shape;
+}
+
 std::vector<SizeChange> ChangedSizes(const std::string& base, const std::string& new_side) {
+  const Shape before = ShapeOf(base), after = ShapeOf(new_side);
   std::vector<SizeChange> sizes;
-  const auto end_of = [](const std::string& text, size_t at, bool of_digits) {
-    while (at < text.size() && absl::ascii_isdigit(static_cast<unsigned char>(text[at])) == of_digits) ++at;
-    return at;
-  };
-  for (size_t i = 0, j = 0; i < base.size() && j < new_side.size();) {
-    const size_t i_digits = end_of(base, i, false), j_digits = end_of(new_side, j, false);
-    const size_t i_end = end_of(base, i_digits, true), j_end = end_of(new_side, j_digits, true);
-    const std::string letters = base.substr(i, i_digits - i);
-    if (letters != new_side.substr(j, j_digits - j)) return {};
-    const std::string from = base.substr(i_digits, i_end - i_digits), to = new_side.substr(j_digits, j_end - j_digits);
-    const size_t name = letters.find_last_of("_ x");
-    if (from != to) sizes.push_back({name == std::string::npos ? letters : letters.substr(name + 1), from, to});
-    i = i_end;
-    j = j_end;
+  if (before.form != after.form) return sizes;
+  const std::vector<std::string> letters = absl::StrSplit(before.form, kSize);
+  for (size_t i = 0; i < before.sizes.size(); ++i) {
+    if (before.sizes[i] == after.sizes[i]) continue;
+    sizes.push_back({letters[i].substr(letters[i].find_last_of("_ x") + 1), before.sizes[i], after.sizes[i]});
   }
   return sizes;
 }

@@ -26,6 +26,14 @@ inline int64_t Rounded(double ns) { return static_cast<int64_t>(std::llround(ns)
 // "+480 us", "-1.20 ms".
 std::string SignedTime(double ns);
 
+// Of "mb60_ic1" the sizes 60 and 1, and the rest as the form.
+struct Shape {
+  std::string form;  // with kSize in place of each number
+  std::vector<std::string> sizes;
+};
+inline constexpr char kSize = '\1';
+Shape ShapeOf(const std::string& text);
+
 struct SizeChange {
   std::string label, from, to;
 };

@@ -42,6 +42,15 @@ struct Difference {
   bool IsOfEnvironment() const { return kind < DifferenceKind::kProgram; }
 };
 
+// Values of both sides by their keys.
+template <typename Key, typename Value>
+std::map<Key, std::pair<Value, Value>> Both(const std::map<Key, Value>& base, const std::map<Key, Value>& new_side) {
+  std::map<Key, std::pair<Value, Value>> both;
+  for (const auto& [key, value] : base) both[key].first = value;
+  for (const auto& [key, value] : new_side) both[key].second = value;
+  return both;
+}
+
 // "8 -> 16"; empty is "none".
 std::string Arrow(const std::string& base, const std::string& new_side);
 // The same of the first word that differs.
@@ -54,6 +63,7 @@ std::string FirstChanged(const std::string& before, const std::string& after);
 struct Environment {
   std::map<std::pair<DifferenceKind, std::string>, std::set<std::string>> facts;
 
+  void Add(DifferenceKind kind, const std::string& what, const std::string& value);  // empty: not known
   void Add(const Environment& other);
 };
 

@@ -78,18 +78,15 @@ class Finder {
 
   void AddPrograms() {
     AddSet(DifferenceKind::kProgram, "program", base_.programs, new_.programs);
-    AddIfOther(DifferenceKind::kProcesses, "recorded processes", NumberText(Size(base_.work.processes)),
-               NumberText(Size(new_.work.processes)));
+    AddIfOther(DifferenceKind::kProcesses, "recorded processes", NumberText(std::ssize(base_.work.processes)),
+               NumberText(std::ssize(new_.work.processes)));
   }
 
   void AddCompilations() {
     const auto uses = [](const DifferenceInput& side) { return side.uses_torch_compile ? "used" : ""; };
     AddIfOther(DifferenceKind::kCompiled, "torch.compile", uses(base_), uses(new_));
-    std::map<std::string, std::pair<double, double>> both;
-    for (const auto& [function, times] : base_.compilations) both[function].first = times;
-    for (const auto& [function, times] : new_.compilations) both[function].second = times;
     std::multimap<double, Difference> order;  // the most frequent first
-    for (const auto& [function, times] : both) {
+    for (const auto& [function, times] : Both(base_.compilations, new_.compilations)) {
       const auto [fewer, more] = std::minmax(times.first, times.second);
       if (fewer > kOnceCompiled || more < kOftenCompiled) continue;
       const std::string from = CountText(times.first), to = CountText(times.second);
@@ -190,9 +187,10 @@ class Finder {
     for (const RowChange& row : work_.rows) {
       const Match match = row.rows.match;
       if (match != Match::kResized && match != Match::kChanged) continue;
-      for (Difference& way : WaysOf(row, match)) {
+      const WorkRow cells(work_, row);
+      for (Difference& way : WaysOf(cells, match)) {
         auto& [calls, difference] = ways[{way.kind, way.words}];
-        calls += CallsOf(row);
+        calls += cells.Calls(false);
         difference = std::move(way);
       }
     }
@@ -202,16 +200,11 @@ class Finder {
     for (auto& [calls, difference] : order) found_.push_back(std::move(difference));
   }
 
-  std::vector<Difference> WaysOf(const RowChange& row, Match match) const {
-    const auto cell = [&](bool of_base, const char* column) {
-      const Table& table = of_base ? work_.base->table : work_.new_side->table;
-      return CellText(table.rows[of_base ? row.rows.base : row.rows.new_row][*FindColumn(table, column)]);
-    };
+  std::vector<Difference> WaysOf(const WorkRow& row, Match match) const {
     std::vector<Difference> ways;
-    const std::string what = cell(false, "what");
-    const bool moves_data = cell(false, "purpose") == kMovesData;  // follows from the formats of other ops
-    if (cell(false, "activity") != ActivityName(ActivityKind::kCall) || moves_data) return ways;
-    const std::string from = cell(true, "problem"), to = cell(false, "problem");
+    if (!row.Is(ActivityKind::kCall) || row.MovesData())
+      return ways;  // conversions follow from the formats of other ops
+    const std::string what = row.Newest("what"), from = row.Problem(true), to = row.Problem(false);
     if (match == Match::kResized && !IsOfBatch(from, to)) {
       const std::string sizes = SizesChanged(from, to);
       ways.push_back(
@@ -219,13 +212,12 @@ class Finder {
     }
     for (const auto& [kind, column] :
          {std::pair{DifferenceKind::kImplementations, "chosen"}, {DifferenceKind::kFormats, "formats"}}) {
-      const std::string before = cell(true, column), after = cell(false, column);
-      if (before == after) continue;
-      const char* noun = kind == DifferenceKind::kFormats ? "memory formats of " : "implementation of ";
-      ways.push_back(
-          {kind, absl::StrCat(noun, what), before, after,
-           absl::StrCat(what, " ",
-                        kind == DifferenceKind::kFormats ? FirstChanged(before, after) : Arrow(before, after))});
+      if (!row.Differs(column)) continue;
+      const std::string before = row.Text(column, true), after = row.Text(column, false);
+      const bool are_formats = kind == DifferenceKind::kFormats;
+      ways.push_back({kind, absl::StrCat(are_formats ? "memory formats of " : "implementation of ", what), before,
+                      after,
+                      absl::StrCat(what, " ", are_formats ? FirstChanged(before, after) : Arrow(before, after))});
     }
     return ways;
   }
@@ -237,18 +229,10 @@ class Finder {
     return SizesScale(from, to, before, after);
   }
 
-  double CallsOf(const RowChange& row) const {
-    const Table& table = work_.new_side->table;
-    return NumberOf(table, table.rows[row.rows.new_row], "calls");
-  }
-
   void AddCounts(DifferenceKind kind, const std::string& prefix, const Counts& before, const Counts& after) {
-    std::map<std::string, std::pair<double, double>> both;
-    for (const auto& [name, count] : before) both[name].first = count;
-    for (const auto& [name, count] : after) both[name].second = count;
     std::vector<std::pair<std::pair<bool, double>, Difference>> order;  // what only NEW does says most
     const char* suffix = base_.work.steps > 0 && new_.work.steps > 0 ? " a step" : " in the run";
-    for (const auto& [name, counts] : both) {
+    for (const auto& [name, counts] : Both(before, after)) {
       const double change = std::abs(counts.first - counts.second);
       if (change <= tolerance_) continue;
       const std::string from = CountText(counts.first), to = CountText(counts.second);
@@ -258,11 +242,6 @@ class Finder {
     }
     absl::c_stable_sort(order, [](const auto& a, const auto& b) { return a.first > b.first; });
     for (auto& [change, difference] : order) found_.push_back(std::move(difference));
-  }
-
-  template <typename Set>
-  static int64_t Size(const Set& set) {
-    return std::ssize(set);
   }
 
   const DifferenceInput &base_, &new_;

@@ -14,65 +14,50 @@ namespace {
 constexpr size_t kMostTold = 6;
 constexpr size_t kBuildIdBytesTold = 6;
 
-class Facts {
- public:
-  void Add(DifferenceKind kind, const std::string& what, const std::string& value) {
-    if (!value.empty()) environment_.facts[{kind, what}].insert(value);
-  }
-  void Add(DifferenceKind kind, const std::string& what, uint32_t number) {
-    if (number != 0) Add(kind, what, absl::StrCat(number));
-  }
+std::string NumberOr(uint32_t number) { return number == 0 ? "" : absl::StrCat(number); }
 
-  void AddProcess(const ProcessInfo& process) {
-    Add(DifferenceKind::kReleases, "dlhook", process.tool_version);
-    for (const char* software : {"Python", "PyTorch"})
-      Add(DifferenceKind::kReleases, software, ReleaseOf(process, software));
-    for (const Mapping& mapping : process.mappings) {
-      if (!mapping.build_id.empty()) {
-        Add(DifferenceKind::kBuilds, absl::StrCat("build of ", BaseName(mapping.path)),
-            absl::BytesToHexString(absl::string_view(mapping.build_id).substr(0, kBuildIdBytesTold)));
-      }
-    }
-    for (const auto& [name, value] : process.settings)
-      Add(DifferenceKind::kSettings, name, value.empty() ? "''" : value);
-    Add(DifferenceKind::kMachine, "processor", process.processor.name);
-    Add(DifferenceKind::kMachine, "processors that the program may use", process.processors);
+void AddProcess(const ProcessInfo& process, Environment& facts) {
+  facts.Add(DifferenceKind::kReleases, "dlhook", process.tool_version);
+  for (const char* software : {"Python", "PyTorch"})
+    facts.Add(DifferenceKind::kReleases, software, ReleaseOf(process, software));
+  for (const Mapping& mapping : process.mappings) {
+    facts.Add(DifferenceKind::kBuilds, absl::StrCat("build of ", BaseName(mapping.path)),
+              absl::BytesToHexString(absl::string_view(mapping.build_id).substr(0, kBuildIdBytesTold)));
   }
-
-  Environment Take() { return std::move(environment_); }
-
- private:
-  Environment environment_;
-};
+  for (const auto& [name, value] : process.settings)
+    facts.Add(DifferenceKind::kSettings, name, value.empty() ? "''" : value);
+  facts.Add(DifferenceKind::kMachine, "processor", process.processor.name);
+  facts.Add(DifferenceKind::kMachine, "processors that the program may use", NumberOr(process.processors));
+}
 
 }  // namespace
+
+void Environment::Add(DifferenceKind kind, const std::string& what, const std::string& value) {
+  if (!value.empty()) facts[{kind, what}].insert(value);
+}
 
 void Environment::Add(const Environment& other) {
   for (const auto& [what, values] : other.facts) facts[what].insert(values.begin(), values.end());
 }
 
 Environment EnvironmentOf(const TraceModel& model, const MachineLoad& load) {
-  Facts facts;
-  for (const ProcessInfo& process : model.processes) facts.AddProcess(process);
+  Environment facts;
+  for (const ProcessInfo& process : model.processes) AddProcess(process, facts);
   for (const Op& op : model.ops) {
-    if (op.onednn() != nullptr) {
+    if (op.onednn() != nullptr)
       facts.Add(DifferenceKind::kReleases, "oneDNN", std::string(absl::StripPrefix(op.onednn()->version, "v")));
-    }
   }
   for (const GpuDevice& device : model.gpu_devices) facts.Add(DifferenceKind::kMachine, "GPU", device.name);
   facts.Add(DifferenceKind::kThreads, model.processes.size() > 1 ? "threads of a process" : "threads of the program",
-            load.threads);
-  return facts.Take();
+            NumberOr(load.threads));
+  return facts;
 }
 
 std::vector<Difference> EnvironmentDifferences(const BaseSide<Environment>& base,
                                                const NewSide<Environment>& new_side) {
-  std::map<std::pair<DifferenceKind, std::string>, std::pair<std::string, std::string>> both;
-  for (const auto& [what, values] : base->facts) both[what].first = absl::StrJoin(values, ", ");
-  for (const auto& [what, values] : new_side->facts) both[what].second = absl::StrJoin(values, ", ");
   std::vector<Difference> differences;
-  for (const auto& [what, values] : both) {
-    const auto& [before, after] = values;
+  for (const auto& [what, values] : Both(base->facts, new_side->facts)) {
+    const std::string before = absl::StrJoin(values.first, ", "), after = absl::StrJoin(values.second, ", ");
     const bool is_known = (!before.empty() && !after.empty()) || what.first == DifferenceKind::kSettings;
     if (before == after || !is_known) continue;
     differences.push_back({what.first, what.second, before, after,
@@ -85,15 +70,11 @@ std::vector<Difference> EnvironmentDifferences(const BaseSide<Environment>& base
 
 std::string EnvironmentText(const std::vector<Difference>& differences) {
   std::vector<std::string> words;
-  size_t more = 0;
   for (const Difference& difference : differences) {
-    if (!difference.IsOfEnvironment()) continue;
-    if (words.size() < kMostTold) {
-      words.push_back(difference.words);
-    } else {
-      ++more;
-    }
+    if (difference.IsOfEnvironment()) words.push_back(difference.words);
   }
+  const size_t more = words.size() - std::min(words.size(), kMostTold);
+  words.resize(words.size() - more);
   return absl::StrCat(absl::StrJoin(words, "; "), more == 0 ? "" : absl::StrCat("; ", more, " more"));
 }
 

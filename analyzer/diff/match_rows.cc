@@ -1,10 +1,10 @@
 #include <tuple>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/diff/changes.h"
+#include "analyzer/diff/diff_table.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline diff {
@@ -12,27 +12,6 @@ namespace {
 
 // rows of one form and key; beyond this they are matched in order
 constexpr size_t kMostCompared = 100;
-
-// "mb60_ic1" is the form "mb#_ic#" with the sizes 60 and 1.
-struct Shape {
-  std::string form;
-  std::vector<std::string> sizes;
-};
-
-Shape ShapeOf(const std::string& text) {
-  Shape shape;
-  for (size_t at = 0; at < text.size();) {
-    if (!absl::ascii_isdigit(static_cast<unsigned char>(text[at]))) {
-      shape.form.push_back(text[at++]);
-      continue;
-    }
-    const size_t begin = at;
-    while (at < text.size() && absl::ascii_isdigit(static_cast<unsigned char>(text[at]))) ++at;
-    shape.form.push_back('#');
-    shape.sizes.push_back(text.substr(begin, at - begin));
-  }
-  return shape;
-}
 
 size_t EqualSizes(const Shape& a, const Shape& b) {
   size_t equal = 0;

@@ -46,18 +46,15 @@ std::vector<Finding> FindBatchNormInInference(const StepFacts& facts) {
   if (facts.steps().kind != StepKind::kInference || !facts.UsesTorch()) return {};
   const double ns = facts.Sum(IsBatchNorm);
   if (!facts.IsAtLeast(ns, kBatchNormPercent)) return {};
-  Finding finding;
-  finding.where = facts.LayersOf(IsBatchNorm);
-  finding.sentence =
-      absl::StrCat("Batch normalization runs as a separate operation in inference: ", facts.PartOfStep(ns), ".");
-  finding.gain_ns = ns;
-  finding.Estimate(GainBasis::kComputed);
-  finding.evidence =
-      "table layers: batch norm. The gain is its time where it directly follows a convolution or product";
-  finding.advice =
-      "Fold it into the preceding convolution once: torch.nn.utils.fusion.fuse_conv_bn_eval, or "
-      "torch.jit.optimize_for_inference(torch.jit.trace(model, example)).";
-  return {finding};
+  return {
+      {.where = facts.LayersOf(IsBatchNorm),
+       .sentence =
+           absl::StrCat("Batch normalization runs as a separate operation in inference: ", facts.PartOfStep(ns), "."),
+       .gain_ns = ns,
+       .basis = GainBasis::kComputed,
+       .evidence = "table layers: batch norm. The gain is its time where it directly follows a convolution or product",
+       .advice = "Fold it into the preceding convolution once: torch.nn.utils.fusion.fuse_conv_bn_eval, or "
+                 "torch.jit.optimize_for_inference(torch.jit.trace(model, example))."}};
 }
 
 std::vector<Finding> FindInputGradient(const StepFacts& facts) {
@@ -74,18 +71,15 @@ std::vector<Finding> FindInputGradient(const StepFacts& facts) {
   const double ns = facts.Sum(is_wasted);
   if (!facts.IsAtLeast(ns, kLeastPercent)) return {};
   const Layer& first = facts.attribution().layers[layer];
-  Finding finding;
-  finding.where = first.name;
-  finding.line = first.line;
-  finding.sentence =
-      absl::StrCat("The first layer computes the gradient of the network's input: ", facts.PartOfStep(ns), ".");
-  finding.gain_ns = ns;
-  finding.confidence = Confidence::kMedium;
-  finding.evidence = "table layers, column backward_data of the first row";
-  finding.advice =
-      "If nothing reads it (no adversarial or saliency method), leave requires_grad of the input False, and detach "
-      "what comes out of a frozen part: x = x.detach().";
-  return {finding};
+  return {{.where = first.name,
+           .line = first.line,
+           .sentence = absl::StrCat(
+               "The first layer computes the gradient of the network's input: ", facts.PartOfStep(ns), "."),
+           .gain_ns = ns,
+           .basis = GainBasis::kMeasured,
+           .evidence = "table layers, column backward_data of the first row",
+           .advice = "If nothing reads it (no adversarial or saliency method), leave requires_grad of the input False, "
+                     "and detach what comes out of a frozen part: x = x.detach()."}};
 }
 
 }  // namespace dlhook::analyzer::findings

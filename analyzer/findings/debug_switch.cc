@@ -11,10 +11,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/analysis/sample_places.h"
-#include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/model/scope_looks.h"
 #include "analyzer/table/table_ops.h"
 #include "preload/format/taps.h"
 
@@ -65,7 +62,7 @@ std::string PythonToolOf(const TraceModel& model) {
   for (const PythonStack& stack : model.python_stacks) {
     if (stack.is_cut) continue;
     for (auto frame = stack.frames.rbegin(); frame != stack.frames.rend(); ++frame) {
-      const std::string& file = frame->file == kNone ? "" : model.names[frame->file];
+      const std::string& file = model.names[frame->file];
       if (!IsFrameworkFile(file)) break;  // the program begins
       for (const PythonTool& tool : kPythonTools) {
         if (absl::EndsWith(file, tool.file)) return tool.name;
@@ -75,56 +72,44 @@ std::string PythonToolOf(const TraceModel& model) {
   return "";
 }
 
-// Of torch.distributions, checking arguments and values.
-bool IsCheck(const TraceModel& model, const PythonFrame& frame) {
-  const std::string& file = frame.file == kNone ? "" : model.names[frame.file];
-  if (absl::EndsWith(file, "torch/distributions/constraints.py")) return true;
-  const std::string& function = frame.function == kNone ? "" : model.names[frame.function];
-  return absl::EndsWith(file, "torch/distributions/distribution.py") &&
-         (absl::EndsWith(function, "__init__") || absl::EndsWith(function, "_validate_sample"));
+// A function of torch.distributions that checks arguments or values.
+bool IsCheck(const std::string& file, const std::string& function) {
+  return absl::EndsWith(file, "torch/distributions/constraints.py") ||
+         (absl::EndsWith(file, "torch/distributions/distribution.py") &&
+          (absl::EndsWith(function, "__init__") || absl::EndsWith(function, "_validate_sample")));
 }
 
 std::vector<Finding> FindDistributionChecks(const StepFacts& facts) {
-  const TraceModel& model = facts.model();
-  const ScopeColumns& scopes = model.scopes;
-  std::vector<bool> checks;  // by stack
-  for (const PythonStack& stack : model.python_stacks) {
-    checks.push_back(absl::c_any_of(stack.frames, [&](const PythonFrame& frame) { return IsCheck(model, frame); }));
-  }
+  const ScopeColumns& scopes = facts.model().scopes;
+  const std::vector<bool> checks = facts.StacksWith(IsCheck);
   double ns = 0, times = 0;
   std::map<StackIndex, double> by_stack;
   int64_t last_end_ns = 0;  // of a check; 0: something else came last
-  ForEachScopeThat(
-      scopes, [&](const ScopeLook& look) { return look.kind == ScopeKind::kFrameworkOp; },
-      [&](ScopeIndex scope) {
-        const ScopeIndex parent = scopes.parent[scope];
-        if (parent != kNone && scopes.look[parent].kind == ScopeKind::kFrameworkOp) return;
-        const StackIndex stack = scopes.look[scope].stack;
-        const bool is_next = last_end_ns > 0 && scopes.start_ns[scope] - last_end_ns < kBetweenChecksNs;
-        const int64_t start_ns = is_next ? last_end_ns : scopes.start_ns[scope];  // Python between two is theirs
-        last_end_ns = stack != kNone && checks[stack] ? scopes.EndOf(scope) : 0;
-        const ProcessIndex process = model.threads[scopes.thread[scope]].process;
-        if (last_end_ns == 0 || last_end_ns < start_ns || facts.StepAt(process, scopes.start_ns[scope]) == kNone)
-          return;
-        const double own_ns = static_cast<double>(last_end_ns - start_ns) / facts.count();
-        ns += own_ns;
-        times += model.names[scopes.look[scope].name] == "aten::_is_all_true" ? 1 / facts.count() : 0;
-        by_stack[stack] += own_ns;
-      });
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+    if (!facts.IsOutermostOp(scope)) continue;
+    const StackIndex stack = scopes.look[scope].stack;
+    const bool is_next = last_end_ns > 0 && scopes.start_ns[scope] - last_end_ns < kBetweenChecksNs;
+    const int64_t start_ns = is_next ? last_end_ns : scopes.start_ns[scope];  // Python between two is theirs
+    last_end_ns = stack != kNone && checks[stack] ? scopes.EndOf(scope) : 0;
+    if (last_end_ns == 0 || last_end_ns < start_ns || facts.StepOfScope(scope) == kNone) continue;
+    const double own_ns = static_cast<double>(last_end_ns - start_ns) / facts.count();
+    ns += own_ns;
+    times += facts.model().names[scopes.look[scope].name] == "aten::_is_all_true" ? 1 / facts.count() : 0;
+    by_stack[stack] += own_ns;
+  }
   if (!facts.IsAtLeast(ns, kChecksPercent)) return {};
-  const StackIndex most =
-      absl::c_max_element(by_stack, [](const auto& a, const auto& b) { return a.second < b.second; })->first;
-  Finding finding;
-  finding.where = "torch.distributions";
-  finding.line = LineLabel(model, ReadPythonPlaces(model)[most]);
-  finding.gain_ns = std::min(ns, facts.step_ns());
-  finding.sentence = absl::StrFormat("torch.distributions checks arguments and values, %.0f times a %s: %s.",
-                                     std::max(times, 1.0), facts.StepNoun(), facts.PartOfStep(finding.gain_ns));
-  finding.evidence = "operations that constraints.py and distribution.py call";
-  finding.advice =
-      "validate_args=False where the distribution is made, or torch.distributions.Distribution."
-      "set_default_validate_args(False) once it works; make it once for all rows, not for each.";
-  return {finding};
+  const double gain_ns = std::min(ns, facts.step_ns());
+  return {{.where = "torch.distributions",
+           .line = facts.LineOfStack(MostOf(by_stack)->first),
+           .sentence = absl::StrFormat("torch.distributions checks arguments and values, %.0f times a %s: %s.",
+                                       std::max(times, 1.0), facts.StepNoun(), facts.PartOfStep(gain_ns)),
+           .gain_ns = gain_ns,
+           .basis = GainBasis::kMeasured,
+           .confidence = Confidence::kHigh,
+           .evidence = "operations that constraints.py and distribution.py call",
+           .advice = "validate_args=False where the distribution is made, or "
+                     "torch.distributions.Distribution.set_default_validate_args(False) once it works; make it once "
+                     "for all rows, not for each."}};
 }
 
 bool IsOn(const std::string& value) {
@@ -132,39 +117,21 @@ bool IsOn(const std::string& value) {
   return !lower.empty() && lower != "0" && lower != "false" && lower != "off" && lower != "no";
 }
 
-Finding DebugFinding(const StepFacts& facts, std::string where, std::string sentence, std::string advice) {
-  Finding finding;
-  finding.where = std::move(where);
-  finding.gain_ns = facts.Sum(
-      [](const WorkItem& item) { return !item.IsCall() && item.doing.activity != ActivityKind::kDataLoading; });
-  finding.sentence = absl::StrCat(sentence, ": all but the libraries' calls takes ", facts.PartOfStep(finding.gain_ns),
-                                  ", an unknown part of it for that.");
-  finding.advice = std::move(advice);
-  finding.Estimate(GainBasis::kUpperBound);
-  return finding;
-}
-
 }  // namespace
 
 EagerOps EagerOpsOf(const StepFacts& facts) {
   const TraceModel& model = facts.model();
-  std::vector<bool> is_of_keras(model.python_stacks.size());
-  for (size_t stack = 0; stack < is_of_keras.size(); ++stack) {
-    const std::vector<PythonFrame>& frames = model.python_stacks[stack].frames;
-    is_of_keras[stack] = absl::c_any_of(frames, [&](const PythonFrame& frame) {
-      return absl::EndsWith(model.names[frame.file], kKerasTrainer) &&
-             absl::c_any_of(kKerasSteps,
-                            [&](absl::string_view step) { return absl::EndsWith(model.names[frame.function], step); });
-    });
-  }
+  const std::vector<bool> is_of_keras = facts.StacksWith([](const std::string& file, const std::string& function) {
+    return absl::EndsWith(file, kKerasTrainer) &&
+           absl::c_any_of(kKerasSteps, [&](absl::string_view step) { return absl::EndsWith(function, step); });
+  });
   EagerOps ops;
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
     const ScopeLook& look = model.scopes.look[scope];
     const bool is_op = absl::StartsWith(model.names[look.name], kEagerOp);
     const bool is_of_step = look.stack != kNone && is_of_keras[look.stack];
     if (!is_op && (!is_of_step || ops.of_keras)) continue;
-    const ProcessIndex process = model.threads[model.scopes.thread[scope]].process;
-    if (facts.StepAt(process, model.scopes.start_ns[scope]) == kNone) continue;
+    if (facts.StepOfScope(scope) == kNone) continue;
     ops.count += is_op ? 1 / facts.count() : 0;
     ops.of_keras = ops.of_keras || is_of_step;
   }
@@ -172,75 +139,75 @@ EagerOps EagerOpsOf(const StepFacts& facts) {
 }
 
 std::vector<Finding> FindDebugSwitch(const StepFacts& facts) {
-  std::vector<Finding> findings;
-  double checks = 0;
-  for (const auto& [name, count] : facts.counted().ops) checks += name == "aten::_is_any_true" ? count : 0;
+  std::vector<Finding> findings = FindDistributionChecks(facts);
+  const double ns = facts.Sum(
+      [](const WorkItem& item) { return !item.IsCall() && item.doing.activity != ActivityKind::kDataLoading; });
+  if (!facts.IsAtLeast(ns, kDebugSwitchPercent)) return findings;
+  const auto add = [&](std::string where, absl::string_view does, std::string advice, std::string evidence) {
+    findings.push_back({.where = std::move(where),
+                        .sentence = absl::StrCat(does, ": all but the libraries' calls takes ", facts.PartOfStep(ns),
+                                                 ", an unknown part of it for that."),
+                        .gain_ns = ns,
+                        .evidence = std::move(evidence),
+                        .advice = std::move(advice)});
+  };
+  const double checks = facts.TimesOf("aten::_is_any_true");
   if (checks >= kLeastChecks && facts.steps().kind == StepKind::kTraining) {
-    findings.push_back(DebugFinding(
-        facts, "autograd",
+    add("autograd",
         absl::StrFormat("PyTorch's anomaly detection is on: it stores the stack of each operation and looks for NaN in "
                         "gradients %.0f times a %s",
                         checks, facts.StepNoun()),
         "Turn it off, except to find a NaN: torch.autograd.set_detect_anomaly(False), no detect_anomaly() around the "
-        "loop, Trainer(detect_anomaly=False)."));
-    findings.back().evidence = "table ops: aten::isnan and aten::_is_any_true behind the nodes of the backward pass";
+        "loop, Trainer(detect_anomaly=False).",
+        "table ops: aten::isnan and aten::_is_any_true behind the nodes of the backward pass");
   }
   const EagerOps eager = facts.HasSteps() && facts.Uses("TensorFlow") ? EagerOpsOf(facts) : EagerOps();
   if (eager.of_keras && eager.count >= kLeastEagerOps) {
-    findings.push_back(
-        DebugFinding(facts, "run_eagerly",
-                     absl::StrFormat("Keras runs its model eagerly: Python calls %.0f operations one by one in each %s",
-                                     eager.count, facts.StepNoun()),
-                     "Compile it, except to debug: model.compile(..., run_eagerly=False), without "
-                     "tf.config.run_functions_eagerly(True)."));
-    findings.back().evidence = "table work: EagerLocalExecute in each step, called by train_step of Keras";
+    add("run_eagerly",
+        absl::StrFormat("Keras runs its model eagerly: Python calls %.0f operations one by one in each %s", eager.count,
+                        facts.StepNoun()),
+        "Compile it, except to debug: model.compile(..., run_eagerly=False), without "
+        "tf.config.run_functions_eagerly(True).",
+        "table work: EagerLocalExecute in each step, called by train_step of Keras");
   }
   if (2 * facts.TimesOf(kProfilerIsOn) > 1) {
-    findings.push_back(
-        DebugFinding(facts, "torch.profiler",
-                     "PyTorch's profiler is on in the steps: it records each operation, if asked to with "
-                     "sizes, stacks and memory",
-                     "Profile some steps only (schedule=torch.profiler.schedule(...)), or stop it."));
-    findings.back().evidence = "PyTorch, asked behind each optimizer's step";
+    add("torch.profiler",
+        "PyTorch's profiler is on in the steps: it records each operation, if asked to with sizes, stacks and memory",
+        "Profile some steps only (schedule=torch.profiler.schedule(...)), or stop it.",
+        "PyTorch, asked behind each optimizer's step");
   }
   if (const std::string tool = PythonToolOf(facts.model()); !tool.empty()) {
-    findings.push_back(DebugFinding(
-        facts, tool,
-        absl::StrCat("Python runs the program under ", tool, ", which is called at each of its calls or lines"),
-        "Run it without, except to look for errors: dlhook needs none of it."));
-    findings.back().evidence = "the outermost frames of Python's stacks";
+    add(tool, absl::StrCat("Python runs the program under ", tool, ", which is called at each of its calls or lines"),
+        "Run it without, except to look for errors: dlhook needs none of it.",
+        "the outermost frames of Python's stacks");
   }
   // Python's profiler that the program itself switches on is in no stack: samples meet it.
   double profiler_ns = 0;
   for (const auto& [kind, samples] : facts.SamplesByKind()) {
     for (const auto& [place, sum] : samples) {
-      const auto& places = facts.options().analysis->Derived<SamplePlaces>(facts.model());
-      if (absl::StartsWith(places.name(place), "_lsprof")) profiler_ns += static_cast<double>(sum.cpu_ns);
+      const bool is_its = absl::StartsWith(facts.Derived<SamplePlaces>().name(place), "_lsprof");
+      profiler_ns += is_its ? static_cast<double>(sum.cpu_ns) / facts.count() : 0;
     }
   }
-  if (facts.IsAtLeast(profiler_ns / facts.count(), kDebugSwitchPercent)) {
-    findings.push_back(DebugFinding(facts, "cProfile",
-                                    absl::StrCat("Python's profiler (cProfile) is on in the steps, and is called at "
-                                                 "each call and return: its own code alone computes for ",
-                                                 HumanTime(profiler_ns / facts.count())),
-                                    "Profile some steps only (Profile.disable()), or none (Lightning: no "
-                                    "profiler=\"advanced\"): dlhook needs none of it."));
-    findings.back().evidence = "samples in _lsprof";
+  if (facts.IsAtLeast(profiler_ns, kDebugSwitchPercent)) {
+    add("cProfile",
+        absl::StrCat("Python's profiler (cProfile) is on in the steps, and is called at each call and return: its own "
+                     "code alone computes for ",
+                     HumanTime(profiler_ns)),
+        "Profile some steps only (Profile.disable()), or none (Lightning: no profiler=\"advanced\"): dlhook needs none "
+        "of it.",
+        "samples in _lsprof");
   }
-  const bool has_collectives =
-      absl::c_any_of(facts.counted().ops, [](const auto& op) { return absl::StartsWith(op.first, "c10d::"); });
+  const bool has_collectives = facts.counted().OpsThatBegin("c10d::") > 0;
   for (const DebugSetting& setting : kDebugSettings) {
     const std::string value = facts.Setting(setting.variable);
     if (!IsOn(value) || (setting.of_gpu && !facts.HasGpuTimes())) continue;
     if (*setting.only != 0 && (value != setting.only || !has_collectives)) continue;
-    findings.push_back(DebugFinding(facts, absl::StrCat(setting.variable, "=", value),
-                                    absl::StrCat(setting.variable, "=", value, " is set: ", setting.does),
-                                    absl::StrCat("Unset ", setting.variable, ", except to find errors.")));
-    findings.back().evidence = "table summary: the variables of the environment";
+    add(absl::StrCat(setting.variable, "=", value),
+        absl::StrCat(setting.variable, "=", value, " is set: ", setting.does),
+        absl::StrCat("Unset ", setting.variable, ", except to find errors."),
+        "table summary: the variables of the environment");
   }
-  for (Finding& finding : FindDistributionChecks(facts)) findings.push_back(std::move(finding));
-  std::erase_if(findings,
-                [&](const Finding& finding) { return !facts.IsAtLeast(finding.gain_ns, kDebugSwitchPercent); });
   return findings;
 }
 

@@ -28,27 +28,13 @@ constexpr double kMostOthers = 0.7;    // of the others' time is in operations t
 constexpr double kLeastOthers = 5;     // … and takes this percentage of a step
 constexpr double kNamedPart = 0.2;     // of what the largest brings: less does not make a layer or line worth naming
 
-// Durations in nanoseconds, of which there may be tens of millions.
-class Sample {
- public:
-  void Add(int64_t ns) {
-    if (ns > INT32_MAX) {
-      long_.push_back(ns);
-    } else {
-      usual_.push_back(static_cast<int32_t>(std::max<int64_t>(ns, INT32_MIN)));
-    }
-  }
-  size_t size() const { return usual_.size() + long_.size(); }
-  // Reorders them.
-  int64_t At(double part) {
-    const auto rank = static_cast<size_t>(part * static_cast<double>(size() - 1));
-    return rank < usual_.size() ? NthOf(usual_, rank) : NthOf(long_, rank - usual_.size());
-  }
+// Durations in nanoseconds: as floats, exact to a ten-millionth, since there may be tens of millions.
+using Sample = std::vector<float>;
 
- private:
-  std::vector<int32_t> usual_;
-  std::vector<int64_t> long_;
-};
+// Reorders them.
+double ValueAt(double part, Sample& sample) {
+  return NthOf(sample, static_cast<size_t>(part * static_cast<double>(sample.size() - 1)));
+}
 
 struct Durations {
   Sample early, late;
@@ -65,9 +51,9 @@ using What = std::tuple<bool, uint32_t, LayerIndex, LayerDirection>;
 struct Pace {
   explicit Pace(Durations& of)
       : durations(&of),
-        early(static_cast<double>(std::max<int64_t>(of.early.At(0.25), 1))),
-        early_median(static_cast<double>(of.early.At(0.5))),
-        late(static_cast<double>(of.late.At(kNearlyLeast))) {}
+        early(std::max(ValueAt(0.25, of.early), 1.0)),
+        early_median(ValueAt(0.5, of.early)),
+        late(ValueAt(kNearlyLeast, of.late)) {}
   double Ratio() const { return late / early; }
   // `growth`: of the others' times.
   bool IsSlower(double growth) const {
@@ -197,8 +183,8 @@ class OverTime {
     Durations& durations = *known;
     durations.sum_ns += static_cast<double>(ns);
     ++durations.count;
-    if (step < third) durations.early.Add(ns);
-    if (step >= track.steps.size() - third) durations.late.Add(ns);
+    if (step < third) durations.early.push_back(static_cast<float>(ns));
+    if (step >= track.steps.size() - third) durations.late.push_back(static_cast<float>(ns));
   }
 
   const StepFacts& facts_;
@@ -257,25 +243,22 @@ std::vector<Finding> FindDenormals(const StepFacts& facts) {
   };
   const TraceModel& model = facts.model();
   const uint32_t index = std::get<1>(largest);
-  Finding finding;
-  finding.where = facts.LayersOf(is_in);
-  finding.line = facts.LineOfLongest(is_in);
-  finding.sentence = absl::StrFormat(
-      "%s takes %.1f times as long in the last third of the steps as in the first, with the same shapes, and the other "
-      "operations %s: %s.",
-      std::get<0>(largest) ? model.ops[index].kind : model.names[index], ratio,
-      growth < 1.05 ? "do not" : absl::StrFormat("%.1f times", growth), facts.PartOfStep(gain_ns));
-  finding.gain_ns = gain_ns;
-  finding.basis = GainBasis::kComputed;
-  finding.confidence = Confidence::kLow;
-  finding.evidence =
-      "durations of each operation in the first and last third; the gain is the time above the first's lower quartile";
-  finding.advice =
-      "Values below 1.2e-38 (denormals) are the usual cause, zeros another for a square root or logarithm (MKL): "
-      "torch.set_flush_denormal(True) makes the former zero, an epsilon avoids both; or find what decays (weights, "
-      "states, gradients).";
-  finding.changes_numerics = true;
-  return {finding};
+  return {{.where = facts.LayersOf(is_in),
+           .line = facts.LineOfLongest(is_in),
+           .sentence = absl::StrFormat("%s takes %.1f times as long in the last third of the steps as in the first, "
+                                       "with the same shapes, and the other operations %s: %s.",
+                                       std::get<0>(largest) ? model.ops[index].kind : model.names[index], ratio,
+                                       growth < 1.05 ? "do not" : absl::StrFormat("%.1f times", growth),
+                                       facts.PartOfStep(gain_ns)),
+           .gain_ns = gain_ns,
+           .basis = GainBasis::kComputed,
+           .confidence = Confidence::kLow,
+           .evidence = "durations of each operation in the first and last third; the gain is the time above the "
+                       "first's lower quartile",
+           .advice = "Values below 1.2e-38 (denormals) are the usual cause, zeros another for a square root or "
+                     "logarithm (MKL): torch.set_flush_denormal(True) makes the former zero, an epsilon avoids both; "
+                     "or find what decays (weights, states, gradients).",
+           .changes_numerics = true}};
 }
 
 }  // namespace dlhook::analyzer::findings

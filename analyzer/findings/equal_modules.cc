@@ -1,9 +1,7 @@
 // Rule faster-form: modules of one list that are called one by one, and whose results are joined (cat, stack): heads, tables.
 
 #include "absl/strings/str_format.h"
-#include "analyzer/calls/python_places.h"
-#include "analyzer/findings/faster_form.h"
-#include "analyzer/layers/attribution.h"
+#include "analyzer/findings/rules.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -14,14 +12,11 @@ constexpr double kSmallOpNs = 100'000;  // of these, from the start of one to th
 // Modules of lists that run the same operations one after the other, in the forward pass.
 class ModuleLists {
  public:
-  explicit ModuleLists(const StepFacts& facts)
-      : facts_(facts), places_(ReadPythonPlaces(facts.model())), names_(ReadScopeNames(facts.model())) {
+  explicit ModuleLists(const StepFacts& facts) : facts_(facts), places_(facts.places()), names_(facts.scope_names()) {
     const ScopeColumns& scopes = facts.model().scopes;
     for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
-      const ScopeIndex parent = scopes.parent[scope];
       const auto& [name, kind, stack] = scopes.look[scope];
-      if (kind != ScopeKind::kFrameworkOp || stack == kNone || places_[stack].is_in_backward) continue;
-      if (parent != kNone && scopes.look[parent].kind == ScopeKind::kFrameworkOp) continue;
+      if (!facts.IsOutermostOp(scope) || stack == kNone || places_[stack].is_in_backward) continue;
       const std::string& op = names_[name].op;
       if ((op == "cat" || op == "stack") && places_[stack].module() != kNone) Join(scope);
       if (!names_[name].is_view) ops_.push_back(scope);
@@ -38,16 +33,16 @@ class ModuleLists {
       ns += is_of_list && IsBackward(item.doing.direction) ? item.ns : 0;
     }
     if (joins_ == 0 || forward_ns_ / operations_ > kSmallOpNs || !facts_.IsAtLeast(ns, kFormPercent)) return {};
-    Finding finding = OfForm(
-        facts_, ns * (1 - joins_ / members_), join_,
-        absl::StrFormat("%.0f modules of %s run the same operations one after the other, and their results are joined "
-                        "(%s). All but one of %s, forward and backward",
-                        members_ / joins_, lists_.begin()->substr(0, lists_.begin()->size() - 1),
-                        names_[facts_.model().scopes.look[join_].name].op,
-                        lists_.size() == 1 ? "them" : absl::StrCat("each of ", lists_.size(), " such lists")),
-        "If none reads another's result, one module for all has larger and fewer operations: one nn.Linear with all "
-        "outputs (query, key and value of all heads), torch.bmm or a grouped convolution where each has an input of "
-        "its own, one nn.Embedding with offsets for several tables.");
+    Finding finding =
+        OfForm(facts_, ns * (1 - joins_ / members_), join_,
+               absl::StrFormat("%.0f modules of %s run the same operations one after the other, and their results are "
+                               "joined (%s). All but one of %s, forward and backward",
+                               members_ / joins_, lists_.begin()->substr(0, lists_.begin()->size() - 1),
+                               names_[facts_.model().scopes.look[join_].name].op,
+                               lists_.size() == 1 ? "them" : absl::StrCat("each of ", lists_.size(), " such lists")),
+               "If none reads another's result, one module for all has larger and fewer operations: one nn.Linear with "
+               "all outputs (query, key and value of all heads), torch.bmm or a grouped convolution where each has an "
+               "input of its own, one nn.Embedding with offsets for several tables.");
     finding.where = *lists_.begin() + "*";
     return {finding};
   }
@@ -65,7 +60,7 @@ class ModuleLists {
   void Join(ScopeIndex join) {
     const ScopeColumns& scopes = facts_.model().scopes;
     const ModuleIndex around = places_[scopes.look[join].stack].module();
-    if (facts_.StepAt(facts_.model().threads[scopes.thread[join]].process, scopes.start_ns[join]) == kNone) return;
+    if (facts_.StepOfScope(join) == kNone) return;
     std::map<ModuleIndex, std::vector<NameIndex>> members;  // and their operations
     std::string list;
     size_t first = ops_.size();
@@ -90,8 +85,8 @@ class ModuleLists {
   }
 
   const StepFacts& facts_;
-  const std::vector<PythonPlace> places_;
-  const std::vector<ScopeName> names_;
+  const std::vector<PythonPlace>& places_;
+  const std::vector<ScopeName>& names_;
   std::vector<ScopeIndex> ops_;                                       // outermost ones so far
   double forward_ns_ = 0, operations_ = 0, members_ = 0, joins_ = 0;  // of all steps
   ScopeIndex join_ = kNone;                                           // the last one

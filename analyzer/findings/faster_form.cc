@@ -16,12 +16,8 @@
 // The gain is at most the time of these operations, on a GPU that of their kernels: how much the other form takes is not
 // known. The last five and the gradients are judged on the CPU only.
 
-#include "analyzer/findings/faster_form.h"
-
 #include "absl/strings/str_format.h"
-#include "analyzer/calls/python_places.h"
-#include "analyzer/findings/gpu_rules.h"
-#include "analyzer/layers/attribution.h"
+#include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/model/scope_looks.h"
@@ -38,6 +34,11 @@ constexpr size_t kFewestParts = 3;  // different kernels of a norm that is not f
 using Names = std::vector<absl::string_view>;
 
 bool IsAmong(const std::string& name, const Names& names) { return absl::c_linear_search(names, name); }
+
+bool IsOfType(const StepFacts& facts, const WorkItem& item, const Names& types) {
+  const Layer* const layer = facts.OnlyLayerOf(item);
+  return layer != nullptr && IsAmong(layer->type, types);
+}
 
 // Operations of one form.
 struct Form {
@@ -56,16 +57,14 @@ class Forms {
  public:
   explicit Forms(const StepFacts& facts) : facts_(facts), asked_(facts.model()) {
     for (const Op& op : facts.model().ops) result_bytes_.push_back(ResultBytes(op));
-    for (const ScopeName& name : ReadScopeNames(facts.model())) parts_.push_back(PartOf(name));
+    for (const ScopeName& name : facts.scope_names()) parts_.push_back(PartOf(name));
     const ScopeColumns& scopes = facts.model().scopes;
     std::pair<ThreadIndex, size_t> at = {kNone, kNone};  // thread and step
     for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
       const Part part = parts_[scopes.look[scope].name];
-      const bool is_outermost = scopes.parent[scope] == kNone || !IsOp(scopes.parent[scope]);
+      const bool is_outermost = facts.IsOutermostOp(scope);
       const bool counts = part == Part::kDense || part == Part::kPacked || part == Part::kMath || is_outermost;
-      if (!counts || !IsOp(scope)) continue;
-      const ThreadIndex own = scopes.thread[scope];
-      const size_t step = facts.StepAt(facts.model().threads[own].process, scopes.start_ns[scope]);
+      const size_t step = counts && facts.IsOp(scope) ? facts.StepOfScope(scope) : kNone;
       if (step == kNone) continue;
       const auto ns = static_cast<double>(TimeOf(scope));
       if (part == Part::kDense) dense.Add(ns, scope);
@@ -73,7 +72,8 @@ class Forms {
       if (part == Part::kMath) attention.Add(ns, scope);
       math += part == Part::kMath ? 1 : 0;
       if (part == Part::kCell) cells[facts.attribution().of_scope[scope].layer].Add(ns, scope);
-      if (std::exchange(at, {own, step}) != std::pair(own, step)) {
+      const std::pair own = {scopes.thread[scope], step};
+      if (std::exchange(at, own) != own) {
         stage_ = Stage::kNone;
         is_behind_attention_ = is_next_head_ = false;
       }
@@ -105,8 +105,6 @@ class Forms {
     }
     return name.is_view || name.is_bookkeeping ? Part::kAside : Part::kOther;
   }
-
-  bool IsOp(ScopeIndex scope) const { return facts_.model().scopes.look[scope].kind == ScopeKind::kFrameworkOp; }
 
   int64_t TimeOf(ScopeIndex scope) const {
     const ScopeColumns& scopes = facts_.model().scopes;
@@ -213,19 +211,15 @@ std::vector<Finding> NormsByParts(const StepFacts& facts) {
   }
   const auto count = static_cast<double>(norms.size());
   if (!facts.IsAtLeast(ns, kFormPercent)) return {};
-  Finding finding = {.gain_ns = ns * (1 - count / kernels),
-                     .basis = GainBasis::kUpperBound,
-                     .confidence = Confidence::kMedium,
-                     .evidence = "table layers: kernels; that all but one of them go",
-                     .advice =
-                         "torch.nn.functional.rms_norm or layer_norm computes it in one kernel; torch.compile(model) "
-                         "fuses its parts, too."};
   const Layer& first = facts.attribution().layers[norms.begin()->second.layer];
-  finding.where = first.module_type;
-  finding.line = first.line;
-  finding.sentence = absl::StrFormat("Norms are computed by parts, %d %s in %.1f kernels each: %s.", norms.size(),
-                                     norms.size() == 1 ? "module" : "modules", kernels / count, facts.PartOfStep(ns));
-  return {finding};
+  return {{.where = first.module_type,
+           .line = first.line,
+           .sentence = absl::StrFormat("Norms are computed by parts, %d %s in %.1f kernels each: %s.", norms.size(),
+                                       norms.size() == 1 ? "module" : "modules", kernels / count, facts.PartOfStep(ns)),
+           .gain_ns = ns * (1 - count / kernels),
+           .evidence = "table layers: kernels; that all but one of them go",
+           .advice = "torch.nn.functional.rms_norm or layer_norm computes it in one kernel; torch.compile(model) fuses "
+                     "its parts, too."}};
 }
 
 // The same on the CPU, forward and backward. There PyTorch computes its own RMSNorm by parts, too.
@@ -246,12 +240,11 @@ std::vector<Finding> NormsByOperations(const StepFacts& facts) {
   };
   std::map<std::string, Norm> norms;  // by module
   for (const WorkItem& item : facts.items()) {
-    if (item.group->layers.size() != 1) continue;
-    const Layer& layer = facts.attribution().layers[item.group->layers.front()];
-    if (layer.module.empty() || !absl::StrContains(layer.module_type, "Norm")) continue;
-    Norm& norm = norms[layer.module];
+    const Layer* const layer = facts.OnlyLayerOf(item);
+    if (layer == nullptr || layer->module.empty() || !absl::StrContains(layer->module_type, "Norm")) continue;
+    Norm& norm = norms[layer->module];
     norm.ns += item.ns;
-    norm.layer = &layer;
+    norm.layer = layer;
     if (item.IsHostCompute()) norm.ops.insert("product");
     if (item.scope != nullptr && item.doing.direction == LayerDirection::kForward) norm.ops.insert(item.scope->op);
   }
@@ -267,29 +260,25 @@ std::vector<Finding> NormsByOperations(const StepFacts& facts) {
       if (first == nullptr) first = norm.layer;
     }
     if (!facts.IsAtLeast(ns, kFormPercent)) continue;
-    Finding finding = OfForm(
-        facts, ns, kNone,
-        absl::StrFormat("Norms are computed by parts (%s) in %g %s",
-                        is_of_squares ? "means of squares, quotients" : "means, deviations, quotients", count,
-                        count == 1 ? "module" : "modules"),
-        is_of_squares
-            ? "torch.compile(model), or of these modules, makes one loop of it. On processors torch.nn.RMSNorm has the "
-              "same parts."
-            : "nn.LayerNorm, nn.BatchNorm or nn.GroupNorm (torch.nn.functional.layer_norm ...) is one operation, "
-              "forward and backward.");
+    Finding& finding = findings.emplace_back(
+        OfForm(facts, ns, kNone,
+               absl::StrFormat("Norms are computed by parts (%s) in %g %s",
+                               is_of_squares ? "means of squares, quotients" : "means, deviations, quotients", count,
+                               count == 1 ? "module" : "modules"),
+               is_of_squares ? "torch.compile(model), or of these modules, makes one loop of it. On processors "
+                               "torch.nn.RMSNorm has the same parts."
+                             : "nn.LayerNorm, nn.BatchNorm or nn.GroupNorm (torch.nn.functional.layer_norm ...) is one "
+                               "operation, forward and backward."));
     finding.where = first->module_type;
     finding.line = first->line;
     finding.changes_numerics = !is_of_squares;
-    findings.push_back(std::move(finding));
   }
   return findings;
 }
 
 // An LSTM for which oneDNN is not called, but a product for each time step.
 std::vector<Finding> LstmsByParts(const StepFacts& facts) {
-  const auto is_lstm = [&](const WorkItem& item) {
-    return item.group->layers.size() == 1 && facts.attribution().layers[item.group->layers.front()].type == "lstm";
-  };
+  const auto is_lstm = [&](const WorkItem& item) { return IsOfType(facts, item, {"lstm"}); };
   double products = 0;
   for (const WorkItem& item : facts.items()) {
     if (!is_lstm(item) || !item.IsHostCompute()) continue;
@@ -313,21 +302,18 @@ std::vector<Finding> LstmsByParts(const StepFacts& facts) {
 }  // namespace
 
 Finding OfForm(const StepFacts& facts, double ns, ScopeIndex scope, std::string sentence, const char* advice) {
-  Finding finding;
-  const TraceModel& model = facts.model();
-  const StackIndex stack = scope == kNone ? kNone : model.scopes.look[scope].stack;
-  const LayerIndex layer = scope == kNone ? kNone : facts.attribution().of_scope[scope].layer;
-  if (stack != kNone) finding.line = LineLabel(model, ReadPythonPlaces(model)[stack]);
-  if (layer != kNone) {
-    finding.where = facts.attribution().layers[layer].name;
-    const std::string& line = facts.attribution().layers[layer].line;
-    if (!line.empty()) finding.line = line;
+  const double gain_ns = std::min(ns, facts.step_ns());
+  Finding finding = {.sentence = absl::StrCat(sentence, ": ", facts.PartOfStep(gain_ns), "."),
+                     .gain_ns = gain_ns,
+                     .evidence = "table work and accounting: time of these operations",
+                     .advice = advice};
+  if (scope == kNone) return finding;
+  finding.line = facts.LineOfStack(facts.model().scopes.look[scope].stack);
+  if (const LayerIndex index = facts.attribution().of_scope[scope].layer; index != kNone) {
+    const Layer& layer = facts.attribution().layers[index];
+    finding.where = layer.name;
+    if (!layer.line.empty()) finding.line = layer.line;
   }
-  finding.gain_ns = std::min(ns, facts.step_ns());
-  finding.sentence = absl::StrCat(sentence, ": ", facts.PartOfStep(finding.gain_ns), ".");
-  finding.advice = advice;
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence = "table work and accounting: time of these operations";
   return finding;
 }
 
@@ -341,8 +327,8 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
     findings.push_back(OfForm(
         facts, per_step(forms.attention), forms.attention.last,
         absl::StrFormat(
-            "Attention is computed by parts %.0f times a %s%s%s (a product, softmax, a product; what lies "
-            "between these in the forward pass%s)",
+            "Attention is computed by parts %.0f times a %s%s%s (a product, softmax, a product; what lies between "
+            "these in the forward pass%s)",
             forms.attention.count / facts.count(), facts.StepNoun(),
             are_heads ? absl::StrFormat(", %.0f times right behind another head", forms.heads / facts.count()) : "",
             forms.score_bytes == 0
@@ -351,28 +337,26 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
                                HumanCell(static_cast<int64_t>(forms.score_bytes / facts.count()), "bytes"),
                                " of scores"),
             are_heads ? ", and these of all but the first head" : ""),
-        are_heads
-            ? "All heads in one product: q.view(batch, length, heads, -1).transpose(1, 2), k and v likewise, then "
-              "torch.nn.functional.scaled_dot_product_attention(q, k, v)."
+        are_heads ? "All heads in one product: q.view(batch, length, heads, -1).transpose(1, 2), k and v likewise, "
+                    "then torch.nn.functional.scaled_dot_product_attention(q, k, v)."
         : 2 * forms.math > forms.attention.count
             ? "scaled_dot_product_attention has no fused form for these: it needs query, key and value of four "
               "dimensions (batch, heads, length, size), of one floating type, no mask with a gradient and, on the CPU, "
               "no dropout; several heads in one call."
-        : facts.HasGpuTimes()
-            ? "torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask, is_causal=...) stores no scores "
-              "(transformers: attn_implementation=\"sdpa\")."
-            : "torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=...) in one operation; on the CPU "
-              "it is fused only without dropout."));
+        : facts.HasGpuTimes() ? "torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask, is_causal=...) "
+                                "stores no scores (transformers: attn_implementation=\"sdpa\")."
+                              : "torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=...) in one "
+                                "operation; on the CPU it is fused only without dropout."));
   }
   if (facts.HasGpuTimes()) {
     const LayerIndex layer = findings.empty() ? kNone : facts.attribution().of_scope[forms.attention.last].layer;
     const bool is_one_of_many = layer != kNone && forms.attention.count > facts.count();
     if (is_one_of_many) findings.back().where = facts.attribution().layers[layer].module_type;
-    for (const Finding& norm : NormsByParts(facts)) findings.push_back(norm);
+    Append(NormsByParts(facts), findings);
     return findings;
   }
-  for (const Finding& norm : NormsByOperations(facts)) findings.push_back(norm);
-  for (Finding& finding : FormsOfCollectives(facts)) findings.push_back(std::move(finding));
+  Append(NormsByOperations(facts), findings);
+  Append(FormsOfCollectives(facts), findings);
   const double update_ns =
       facts.Sum([](const WorkItem& item) { return item.doing.direction == LayerDirection::kUpdate; });
   if (facts.IsAtLeast(per_step(forms.dense), kFormPercent)) {
@@ -383,12 +367,8 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
                                facts.StepNoun()),
                "If a batch reads few of the rows: Embedding(..., sparse=True) with SGD, SparseAdam or Adagrad."));
   }
-  const auto is_recurrent = [&](const WorkItem& item) {
-    return item.group->layers.size() == 1 &&
-           IsAmong(facts.attribution().layers[item.group->layers.front()].type, {"lstm", "gru", "rnn"});
-  };
-  double ops = 0;
-  for (const auto& [name, count] : facts.counted().ops) ops += count;
+  const auto is_recurrent = [&](const WorkItem& item) { return IsOfType(facts, item, {"lstm", "gru", "rnn"}); };
+  const double ops = facts.counted().AllOps();
   if (forms.packed.count > 0 && ops >= kPackedOps && facts.IsAtLeast(facts.Sum(is_recurrent), kFormPercent)) {
     findings.push_back(OfForm(
         facts, facts.Sum(is_recurrent), forms.packed.last,
@@ -407,22 +387,18 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
     });
   };
   if (facts.IsAtLeast(facts.Sum(is_beside_cells), kFormPercent)) {
-    const Form& most = absl::c_max_element(forms.cells, [](const auto& a, const auto& b) {
-                         return a.second.count < b.second.count;
-                       })->second;
-    findings.push_back(OfForm(
-        facts, facts.Sum(is_beside_cells), most.last,
-        absl::StrFormat("A recurrent cell is called %.0f times in a %s. That costs, besides its products",
-                        most.count / facts.count(), facts.StepNoun()),
-        "Where a sequence is known before it is read: nn.LSTM, nn.GRU or nn.RNN computes all its time steps in one "
-        "call."));
+    const Form& most = MostOf(forms.cells, [](const auto& of) { return of.count; })->second;
+    findings.push_back(
+        OfForm(facts, facts.Sum(is_beside_cells), most.last,
+               absl::StrFormat("A recurrent cell is called %.0f times in a %s. That costs, besides its products",
+                               most.count / facts.count(), facts.StepNoun()),
+               "Where a sequence is known before it is read: nn.LSTM, nn.GRU or nn.RNN computes all its time steps in "
+               "one call."));
     findings.back().where = facts.LayersOf(is_beside_cells);
   }
-  for (Finding& equal : EqualModules(facts)) findings.push_back(std::move(equal));
-  for (Finding& form : FormsOfTensors(facts)) findings.push_back(std::move(form));
-  if (forms.packed.count == 0) {
-    for (Finding& lstm : LstmsByParts(facts)) findings.push_back(std::move(lstm));
-  }
+  Append(EqualModules(facts), findings);
+  Append(FormsOfTensors(facts), findings);
+  if (forms.packed.count == 0) Append(LstmsByParts(facts), findings);
   const auto is_recomputed = [](const WorkItem& item) { return item.doing.direction == LayerDirection::kRecompute; };
   if (facts.IsAtLeast(facts.Sum(is_recomputed), kFormPercent)) {
     findings.push_back(OfForm(facts, facts.Sum(is_recomputed), kNone,

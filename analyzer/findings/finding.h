@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dlhook::analyzer::inline findings {
@@ -24,8 +25,8 @@ struct Finding {
   std::vector<std::string> source;  // these lines' text ("42: x = f(y)"); empty: see source_lines.h
   std::string sentence;             // what is slow, with its numbers
   double gain_ns = 0;               // per mean step (StepFacts.step_ns); never more than was measured
-  GainBasis basis = GainBasis::kMeasured;
-  Confidence confidence = Confidence::kHigh;
+  GainBasis basis = GainBasis::kUpperBound;
+  Confidence confidence = Confidence::kMedium;
   std::string evidence;  // the table that shows it, and what to look for there
   std::string advice;    // what to change: a line of code or an environment variable
   bool changes_numerics = false;
@@ -33,13 +34,13 @@ struct Finding {
   int64_t bytes = 0;                // of memory, if that is what it is about: then gain_ns is 0
   double whole_ns = 0;              // of which the gain is a part; 0: a mean step
   const char* whole = "all steps";  // what that is, per step
-  // The gain was not measured.
-  void Estimate(GainBasis by) {
-    basis = by;
-    confidence = Confidence::kMedium;
-  }
   double GainPercent(double step_ns) const { return 100 * gain_ns / (whole_ns > 0 ? whole_ns : step_ns); }
 };
+
+// Puts them behind the others.
+inline void Append(std::vector<Finding> more, std::vector<Finding>& findings) {
+  for (Finding& finding : more) findings.push_back(std::move(finding));
+}
 
 const char* GainBasisName(GainBasis basis);         // "measured", "computed", "at most"
 const char* ConfidenceName(Confidence confidence);  // "high", "medium", "low"

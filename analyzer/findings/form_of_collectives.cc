@@ -8,9 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "analyzer/calls/python_places.h"
-#include "analyzer/findings/faster_form.h"
-#include "analyzer/layers/attribution.h"
+#include "analyzer/findings/rules.h"
 #include "analyzer/model/scope_looks.h"
 #include "preload/format/taps.h"
 
@@ -38,14 +36,13 @@ std::vector<Finding> ReducedGradients(const StepFacts& facts) {
   finding.where = facts.LayersOf(is_reduction);
   // Hooks of the backward pass have no line: that of what ran before.
   const ScopeColumns& scopes = facts.model().scopes;
-  const std::vector<PythonPlace> places = ReadPythonPlaces(facts.model());
   StackIndex stack = kNone;
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
     const ScopeLook& look = scopes.look[scope];
     if (look.stack != kNone) stack = look.stack;
     if (stack == kNone || !absl::EndsWith(facts.model().names[look.name], "::allreduce_")) continue;
-    finding.line = LineLabel(facts.model(), places[stack]);
-    if (facts.StepAt(facts.model().threads[scopes.thread[scope]].process, scopes.start_ns[scope]) != kNone) break;
+    finding.line = facts.LineOfStack(stack);
+    if (facts.StepOfScope(scope) != kNone) break;
   }
   return {finding};
 }
@@ -93,9 +90,8 @@ const std::vector<Collective>& Collectives() {
        .most_ns = INFINITY,
        .caller = Caller::kWrapper,
        .does = "DistributedDataParallel sends the buffers of rank 0 to all in each forward pass",
-       .advice =
-           "DistributedDataParallel(..., broadcast_buffers=False) if they are equal anyway (masks, positions), or "
-           "each rank may keep its own (statistics of batches)."},
+       .advice = "DistributedDataParallel(..., broadcast_buffers=False) if they are equal anyway (masks, positions), "
+                 "or each rank may keep its own (statistics of batches)."},
       {.op = "c10d::allreduce_",
        .least = 8,
        .caller = Caller::kBackward,
@@ -125,19 +121,14 @@ const std::vector<Collective>& Collectives() {
 std::vector<Finding> SmallCollectives(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   const ScopeColumns& scopes = model.scopes;
-  double all = 0;
-  for (const auto& [name, count] : facts.counted().ops) all += absl::StartsWith(name, "c10d::") ? count : 0;
-  const double ns = facts.Sum(IsCommunication);
+  const double all = facts.counted().OpsThatBegin("c10d::"), ns = facts.Sum(IsCommunication);
   if (all == 0 || !facts.IsAtLeast(ns, kFormPercent)) return {};
   std::vector<Finding> findings;
   for (const Collective& collective : Collectives()) {
-    std::vector<bool> counts;  // by stack
-    for (const PythonStack& stack : model.python_stacks) {
-      counts.push_back(!collective.of_objects || absl::c_any_of(stack.frames, [&](const PythonFrame& frame) {
-        return absl::EndsWith(model.names[frame.file], "torch/distributed/distributed_c10d.py") &&
-               absl::StrContains(model.names[frame.function], collective.op);
-      }));
-    }
+    const std::vector<bool> counts = facts.StacksWith([&](const std::string& file, const std::string& function) {
+      return absl::EndsWith(file, "torch/distributed/distributed_c10d.py") &&
+             absl::StrContains(function, collective.op);
+    });
     double times = 0;
     ScopeIndex last = kNone;
     ForEachScopeThat(
@@ -148,8 +139,7 @@ std::vector<Finding> SmallCollectives(const StepFacts& facts) {
           return absl::StartsWith(name, "c10d::") && look.stack != kNone && counts[look.stack];
         },
         [&](ScopeIndex scope) {
-          const ProcessIndex process = model.threads[scopes.thread[scope]].process;
-          if (facts.StepAt(process, scopes.start_ns[scope]) == kNone) return;
+          if (facts.StepOfScope(scope) == kNone) return;
           if (collective.caller != Caller::kAny && CallerOf(model, scope) != collective.caller) return;
           times += 1 / facts.count();
           if (last == kNone || scopes.look[scope].stack != kNone) last = scope;
@@ -158,12 +148,12 @@ std::vector<Finding> SmallCollectives(const StepFacts& facts) {
     if (times < collective.least || own_ns / times > collective.most_ns || !facts.IsAtLeast(own_ns, kFormPercent))
       continue;
     const double kept = collective.least >= 2 ? 1 / times : 0;  // one is needed
-    findings.push_back(
-        OfForm(facts, own_ns * (1 - kept), last,
-               absl::StrFormat("%s, %.2g times a %s. Their part of the time of all collective operations, "
-                               "with waits for other ranks",
-                               collective.does, times, facts.StepNoun()),
-               collective.advice));
+    findings.push_back(OfForm(
+        facts, own_ns * (1 - kept), last,
+        absl::StrFormat(
+            "%s, %.2g times a %s. Their part of the time of all collective operations, with waits for other ranks",
+            collective.does, times, facts.StepNoun()),
+        collective.advice));
     findings.back().evidence = "table ops: c10d::…; table work: [communication], divided by the number of these";
   }
   return findings;
@@ -186,10 +176,7 @@ std::vector<Finding> FewMicrobatches(const StepFacts& facts) {
     double times = 0;
     ForEachScopeThat(
         model.scopes, [&](const ScopeLook& look) { return is_name(look.name); },
-        [&](ScopeIndex scope) {
-          const ProcessIndex process = model.threads[model.scopes.thread[scope]].process;
-          times += facts.StepAt(process, model.scopes.start_ns[scope]) != kNone ? 1 / facts.count() : 0;
-        });
+        [&](ScopeIndex scope) { times += facts.StepOfScope(scope) != kNone ? 1 / facts.count() : 0; });
     return times;
   };
   const double passes = in_step([&](NameIndex name) { return forward.contains(name); });
@@ -202,13 +189,13 @@ std::vector<Finding> FewMicrobatches(const StepFacts& facts) {
   const double gain_ns = std::min(ns, idle / 2 * facts.step_ns());
   // Stages that wait for processors lose nothing by having no work.
   if (!facts.IsAtLeast(gain_ns, kFormPercent) || 2 * facts.load().waiting_ns > ns) return {};
-  Finding finding = OfForm(
-      facts, gain_ns, kNone,
-      absl::StrFormat("A pipeline of %.0f stages has %.0f microbatches a %s: while it fills and drains, a stage has "
-                      "nothing to do in %.0f of %.0f turns. Twice as many save half of that",
-                      stages, microbatches, facts.StepNoun(), stages - 1, turns),
-      "More and smaller microbatches: twice as many halve it. Or several stages on each rank "
-      "(ScheduleInterleaved1F1B).");
+  Finding finding =
+      OfForm(facts, gain_ns, kNone,
+             absl::StrFormat("A pipeline of %.0f stages has %.0f microbatches a %s: while it fills and drains, a stage "
+                             "has nothing to do in %.0f of %.0f turns. Twice as many save half of that",
+                             stages, microbatches, facts.StepNoun(), stages - 1, turns),
+             "More and smaller microbatches: twice as many halve it. Or several stages on each rank "
+             "(ScheduleInterleaved1F1B).");
   finding.where = "pipeline";
   finding.evidence = "ranges Forward 0 …, receives; table collectives: receive";
   return {finding};

@@ -6,10 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "analyzer/calls/op_labels.h"
-#include "analyzer/findings/gpu_rules.h"
-#include "analyzer/findings/own_cost.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/layers/attribution.h"
 #include "analyzer/layers/functions/askers.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
@@ -33,9 +30,12 @@ constexpr double kHostComputesNs = 200'000;
 
 constexpr double kLeastPlacePart = 0.25;
 
+// What helps programs of PyTorch, those that XLA compiled, and others; empty there: the same as in PyTorch.
 struct Advice {
   const char* sentence;
   const char* advice;
+  const char* in_xla = "";
+  const char* in_others = "";
 };
 
 const std::map<std::string, Advice>& Advices() {
@@ -43,20 +43,26 @@ const std::map<std::string, Advice>& Advices() {
       {"input pipeline", {"The GPU waits for the next batch", ""}},
       {"synchronization",
        {"The GPU is idle because the program waited for it",
-        "Keep values on the GPU: .item(), .cpu(), print(tensor) and nonzero() wait; read the loss every N steps."}},
+        "Keep values on the GPU: .item(), .cpu(), print(tensor) and nonzero() wait; read the loss every N steps.",
+        "Keep values on the GPU: block_until_ready(), float(array) and print(array) wait; read the loss every N steps.",
+        "Keep values on the GPU: the program has to wait for what it reads on the host or prints."}},
       {"launch-bound",
        {"The GPU waits for the next kernel to be launched",
         "Launch fewer kernels: torch.compile(model, mode=\"reduce-overhead\"), CUDA graphs, fused operations, a larger "
-        "batch."}},
+        "batch.",
+        "Launch fewer kernels: more of the step in one jax.jit, several steps in one call (jax.lax.scan), a larger "
+        "batch.",
+        "Launch fewer kernels: fused operations, CUDA graphs, larger arrays."}},
       {"no processor",
        {"The GPU waits for a thread that has no processor",
         "Free processors for the thread that launches: fewer other programs on the machine, fewer threads and workers "
-        "of "
-        "this one, a larger quota or set of processors."}},
+        "of this one, a larger quota or set of processors."}},
       {"copies",
        {"The GPU computes nothing while it copies",
-        "Overlap copies with compute: pinned memory and x.to(device, non_blocking=True), the next batch on a "
-        "stream of its own."}},
+        "Overlap copies with compute: pinned memory and x.to(device, non_blocking=True), the next batch on a stream of "
+        "its own.",
+        "Overlap copies with compute: jax.device_put of the next batch before the step that needs it.",
+        "Overlap copies with compute: pinned memory and asynchronous copies on a stream of their own."}},
       {"communication", {"The GPU computes nothing while ranks communicate", ""}},
       {kHostComputes,
        {"The GPU waits for an operation on the CPU",
@@ -85,8 +91,8 @@ class IdlePlaces {
     }
   }
 
-  std::string LayerOf(IdleCause cause) const { return Most(Get(by_layer_, cause)); }
-  std::string LineOf(IdleCause cause) const { return Most(Get(by_line_, cause)); }
+  std::string LayerOf(IdleCause cause) { return Most(by_layer_[cause]); }
+  std::string LineOf(IdleCause cause) { return Most(by_line_[cause]); }
 
  private:
   using Times = std::map<std::string, int64_t>;
@@ -102,16 +108,10 @@ class IdlePlaces {
     by_line_[piece.cause][absl::StartsWith(line, "<") ? "" : line] += ns;  // generated code is not the program's
   }
 
-  static const Times& Get(const std::map<IdleCause, Times>& times, IdleCause cause) {
-    static const auto& kNoTimes = *new Times;
-    const auto found = times.find(cause);
-    return found == times.end() ? kNoTimes : found->second;
-  }
-
   static std::string Most(const Times& times) {
     int64_t all_ns = 0;
     for (const auto& [place, ns] : times) all_ns += ns;
-    const auto most = absl::c_max_element(times, [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto most = MostOf(times);
     const bool is_place =
         most != times.end() && static_cast<double>(most->second) >= kLeastPlacePart * static_cast<double>(all_ns);
     return is_place ? most->first : "";
@@ -130,19 +130,6 @@ double SaidOfCopiesNs(const StepFacts& facts) {
     for (const Finding& finding : find(facts)) sum_ns += finding.gain_ns;
   }
   return sum_ns;
-}
-
-// Of a program without PyTorch.
-std::string AdviceForOthers(const std::string& cause, const std::string& advice) {
-  if (cause == IdleCauseName(IdleCause::kLaunch))
-    return "Launch fewer kernels: fused operations, CUDA graphs, larger arrays.";
-  if (cause == IdleCauseName(IdleCause::kSynchronization)) {
-    return "Keep values on the GPU: the program has to wait for what it reads on the host or prints.";
-  }
-  if (cause == IdleCauseName(IdleCause::kCopies)) {
-    return "Overlap copies with compute: pinned memory and asynchronous copies on a stream of their own.";
-  }
-  return advice;
 }
 
 CollectiveKind KindOfCollective(const TraceModel& model, GpuIndex activity) {
@@ -185,8 +172,7 @@ CollectiveKind MostExposed(const StepFacts& facts) {
     if (run.SteadyTime(device).CoveredNs(start_ns, end_ns) > 0) in_steps_ns[kind] += exposed_ns;
   }
   for (const auto* times_ns : {&in_steps_ns, &in_run_ns}) {
-    const auto most = std::max_element(times_ns->begin(), times_ns->end(),
-                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto most = MostOf(*times_ns);
     if (most != times_ns->end() && most->first != CollectiveKind::kUnknown) return most->first;
   }
   return CollectiveKind::kUnknown;
@@ -246,35 +232,19 @@ std::string AdviceForCompiled(const StepFacts& facts, const std::string& advice)
            "requests into a batch, which takes the host no longer.";
   }
   const bool is_compiled = model.HasRole(ScopeRole::kTorchRegion);
-  return is_compiled
-             ? "Launch fewer kernels: torch.compile(model, mode=\"reduce-overhead\") for CUDA graphs, the loss and the "
-               "optimizer's step compiled, too, a larger batch."
-             : advice;
+  return is_compiled ? "Launch fewer kernels: torch.compile(model, mode=\"reduce-overhead\") for CUDA graphs, the loss "
+                       "and the optimizer's step compiled, too, a larger batch."
+                     : advice;
 }
 
-// Of a program that XLA compiled: what there is in JAX.
-std::string AdviceForXla(const std::string& cause, const std::string& advice) {
-  if (cause == IdleCauseName(IdleCause::kLaunch)) {
-    return "Launch fewer kernels: more of the step in one jax.jit, several steps in one call (jax.lax.scan), a larger "
-           "batch.";
-  }
-  if (cause == IdleCauseName(IdleCause::kSynchronization)) {
-    return "Keep values on the GPU: block_until_ready(), float(array) and print(array) wait; read the loss every N "
-           "steps.";
-  }
-  if (cause == IdleCauseName(IdleCause::kCopies)) {
-    return "Overlap copies with compute: jax.device_put of the next batch before the step that needs it.";
-  }
-  return advice;
-}
-
-std::string AdviceFor(const StepFacts& facts, const std::string& cause, const std::string& advice) {
+std::string AdviceFor(const StepFacts& facts, const std::string& cause, const Advice& advice) {
   if (cause == IdleCauseName(IdleCause::kCommunication)) return AdviceForCommunication(facts);
-  if (!facts.model().compiled_ops.empty()) return AdviceForXla(cause, advice);
-  if (!facts.UsesTorch()) return AdviceForOthers(cause, advice);
-  if (cause != IdleCauseName(IdleCause::kLaunch)) return advice;
+  const bool is_xlas = !facts.model().compiled_ops.empty();
+  const char* const own = is_xlas ? advice.in_xla : facts.UsesTorch() ? "" : advice.in_others;
+  if (*own != 0) return own;
+  if (is_xlas || !facts.UsesTorch() || cause != IdleCauseName(IdleCause::kLaunch)) return advice.advice;
   return facts.steps().count() == 1 && !FindGpuAllocations(facts).empty() ? kFirstUse
-                                                                          : AdviceForCompiled(facts, advice);
+                                                                          : AdviceForCompiled(facts, advice.advice);
 }
 
 struct Cause {
@@ -322,7 +292,7 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
     if (ns > cause.largest.part * facts.step_ns()) cause.largest = share;
   }
   const auto devices = static_cast<double>(of.size());
-  const IdlePlaces places(facts);
+  IdlePlaces places(facts);
   const std::vector<Finding> pageable = FindPageableCopies(facts);
   std::vector<Finding> findings;
   for (const auto& [name, advice] : Advices()) {
@@ -331,31 +301,35 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
     double ns = cause->second.ns / devices;
     if (name == IdleCauseName(IdleCause::kCopies)) ns = std::max(ns - SaidOfCopiesNs(facts), 0.0);
     if (!facts.IsAtLeast(ns, kGpuIdlePercent)) continue;
-    Finding finding;
     const bool is_row = name == kNotStarted || name == kHostComputes;
-    finding.where = is_row ? cause->second.largest.layer : places.LayerOf(cause->second.largest.cause);
-    finding.line = is_row ? cause->second.largest.line : places.LineOf(cause->second.largest.cause);
-    const bool waits_for_copy = name == IdleCauseName(IdleCause::kSynchronization) && !finding.line.empty() &&
-                                !pageable.empty() && finding.line == pageable.front().line;
     const bool is_launch = name == IdleCauseName(IdleCause::kLaunch);
-    finding.sentence =
-        absl::StrCat(advice.sentence, ": ", facts.PartOfStep(ns), cause->second.During(facts.step_ns()),
-                     devices > 1 ? ", mean over the GPUs" : "", is_launch ? LaunchBoundOperations(facts) : "", ".");
-    finding.gain_ns = ns;
-    finding.evidence = is_row ? absl::StrCat("table gpu_idle, during ", cause->second.largest.during)
-                              : absl::StrCat("table gpu_idle, cause ", name);
-    finding.advice = waits_for_copy ? kPinned : AdviceFor(facts, name, advice.advice);
+    const IdleShare& largest = cause->second.largest;
+    const std::string line = is_row ? largest.line : places.LineOf(largest.cause);
+    const bool waits_for_copy = name == IdleCauseName(IdleCause::kSynchronization) && !line.empty() &&
+                                !pageable.empty() && line == pageable.front().line;
+    Finding finding = {
+        .where = is_row ? largest.layer : places.LayerOf(largest.cause),
+        .line = line,
+        .sentence =
+            absl::StrCat(advice.sentence, ": ", facts.PartOfStep(ns), cause->second.During(facts.step_ns()),
+                         devices > 1 ? ", mean over the GPUs" : "", is_launch ? LaunchBoundOperations(facts) : "", "."),
+        .gain_ns = ns,
+        .basis = GainBasis::kMeasured,
+        .confidence = Confidence::kHigh,
+        .evidence = is_row ? absl::StrCat("table gpu_idle, during ", largest.during)
+                           : absl::StrCat("table gpu_idle, cause ", name),
+        .advice = waits_for_copy ? kPinned : AdviceFor(facts, name, advice)};
     if (name == IdleCauseName(IdleCause::kInput)) AdviseOnInput(facts, ns, finding);
     if (name == IdleCauseName(IdleCause::kNoProcessor)) {
-      finding.Estimate(GainBasis::kComputed);
+      finding.basis = GainBasis::kComputed;
+      finding.confidence = Confidence::kMedium;
       absl::StrAppend(&finding.evidence, ": idle time divided as the thread's states were sampled");
     }
     if (is_launch) {
       const double own_ns = CostOfScopes(facts, [](ScopeIndex) { return true; }) + CostOfGpuCalls(facts);
       SubtractOwnCost(own_ns * ns / facts.step_ns(), finding);  // which the host spends evenly over the step
-      if (!facts.IsAtLeast(finding.gain_ns, kGpuIdlePercent)) continue;
     }
-    findings.push_back(finding);
+    if (!is_launch || facts.IsAtLeast(finding.gain_ns, kGpuIdlePercent)) findings.push_back(std::move(finding));
   }
   return findings;
 }

@@ -14,8 +14,7 @@
 // Rule gpu-allocations: steady steps allocate and free GPU memory. Frameworks' allocators keep memory for reuse;
 // cudaFree waits for the GPU.
 
-#include "analyzer/findings/gpu_rules.h"
-
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/layers/functions/askers.h"
@@ -76,133 +75,15 @@ int64_t InEither(const IntervalSet& set, const Interval& a, const Interval& b) {
   return covered(a) + covered(b) - covered({std::max(a.start_ns, b.start_ns), std::min(a.end_ns, b.end_ns)});
 }
 
-}  // namespace
+// Calls on the host per mean step, averaged over the GPUs.
+struct HostCalls {
+  double calls = 0;
+  // Time in which their GPU computes nothing while they, or the work they requested, run: an upper bound of the gain.
+  double idle_ns = 0;
+  std::string line;  // the line whose calls have most of this time; empty if not known
+};
 
-std::vector<Finding> FindPageableCopies(const StepFacts& facts) {
-  const TraceModel& model = facts.model();
-  const absl::flat_hash_set<CallIndex> again = CopiedAgain(facts);
-  const HostCalls copies = HostCallsOf(
-      facts, [&](CallIndex call) { return IsPageable(model.ops[model.calls.op[call]]) && !again.contains(call); });
-  if (!facts.IsAtLeast(copies.idle_ns, kPageablePercent)) return {};
-  Finding finding;
-  finding.line = copies.line;
-  finding.sentence = absl::StrFormat(
-      "%.1f asynchronous copies per step use memory that is not pinned, and the GPU computes nothing meanwhile: "
-      "%s.",
-      copies.calls, facts.PartOfStep(copies.idle_ns));
-  finding.gain_ns = copies.idle_ns;
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence = "table copies: rows of pageable memory; table gpu_idle";
-  finding.advice =
-      "Pin the source: DataLoader(..., pin_memory=True), or x.pin_memory() once; then x.to(device, "
-      "non_blocking=True) returns at once, and copying the next batch overlaps with compute.";
-  return {finding};
-}
-
-std::vector<Finding> FindSmallCopies(const StepFacts& facts) {
-  const TraceModel& model = facts.model();
-  const HostCalls copies = HostCallsOf(facts, [&](CallIndex call) { return IsSmall(model.ops[model.calls.op[call]]); });
-  if (copies.calls <= kManyCopies) return {};
-  const double gain_ns = copies.idle_ns * (copies.calls - 1) / copies.calls;
-  if (!facts.IsAtLeast(gain_ns, kSmallPercent)) return {};
-  Finding finding;
-  finding.line = copies.line;
-  finding.sentence =
-      absl::StrFormat("%.0f copies of less than 64 KiB to the GPU per step, and it computes nothing meanwhile: %s.",
-                      copies.calls, facts.PartOfStep(copies.idle_ns));
-  finding.gain_ns = gain_ns;
-  finding.Estimate(GainBasis::kComputed);
-  finding.evidence = "table copies: sizes; one copy in the place of all of them would remain";
-  finding.advice =
-      "Stack them and copy once: torch.stack(values).to(device); make constants on the GPU (device=...) before the "
-      "loop.";
-  return {finding};
-}
-
-absl::flat_hash_set<CallIndex> CopiedAgain(const StepFacts& facts) {
-  const TraceModel& model = facts.model();
-  std::map<Source, std::vector<CallIndex>> copies;
-  for (const CallIndex call : model.operands.call) {
-    const absl::Span<const uint64_t> operands = model.OperandsOf(call);
-    if (model.ops[model.calls.op[call]].copy() == nullptr || operands.size() < 4 || operands[3] == 0) continue;
-    const ProcessIndex process = model.threads[model.calls.thread[call]].process;
-    copies[{process, model.calls.op[call], operands[1], operands[3]}].push_back(call);
-  }
-  absl::flat_hash_set<CallIndex> again;
-  for (const StepTrack& track : facts.steps().tracks) {
-    if (track.steps.size() < kLeastSteps) continue;
-    for (const auto& [source, calls] : copies) {
-      if (source.process != track.process) continue;
-      std::set<size_t> steps;
-      for (const CallIndex call : calls) steps.insert(facts.StepAt(track.process, model.calls.start_ns[call]));
-      steps.erase(kNone);
-      if (static_cast<double>(steps.size()) < kNearlyAll * static_cast<double>(track.steps.size())) continue;
-      again.insert(calls.begin(), calls.end());
-    }
-  }
-  return again;
-}
-
-std::vector<Finding> FindCopiedAgain(const StepFacts& facts) {
-  const absl::flat_hash_set<CallIndex> again = CopiedAgain(facts);
-  const HostCalls copies = HostCallsOf(facts, [&](CallIndex call) { return again.contains(call); });
-  if (!facts.IsAtLeast(copies.idle_ns, kCopiedAgainPercent)) return {};
-  Finding finding;
-  finding.line = copies.line;
-  finding.sentence = absl::StrFormat(
-      "%.1f copies per step transfer the same contents to the GPU again, and it computes nothing meanwhile: %s.",
-      copies.calls, facts.PartOfStep(copies.idle_ns));
-  finding.gain_ns = copies.idle_ns;
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence =
-      "8 blocks of 128 bytes of each copy, equal in nine of ten steps or more; the rest was not compared";
-  finding.advice =
-      "Copy it once before the loop and keep it on the GPU: x = x.to(device), register_buffer for constants of a "
-      "module.";
-  return {finding};
-}
-
-std::vector<Finding> FindGpuAllocations(const StepFacts& facts) {
-  const TraceModel& model = facts.model();
-  const HostCalls calls =
-      HostCallsOf(facts, [&](CallIndex call) { return IsAllocation(model.ops[model.calls.op[call]]); });
-  if (calls.calls < kGpuAllocationsLeastCalls || !facts.IsAtLeast(calls.idle_ns, kLeastPercent)) return {};
-  Finding finding;
-  finding.line = calls.line;
-  finding.sentence =
-      absl::StrFormat("GPU memory is allocated and freed %.1f times a %s, and the GPU computes nothing meanwhile: %s.",
-                      calls.calls, facts.StepNoun(), facts.PartOfStep(calls.idle_ns));
-  finding.gain_ns = calls.idle_ns;
-  finding.evidence = "table ops: cudaMalloc, cudaFree";
-  finding.advice =
-      facts.steps().count() == 1
-          ? kFirstUse
-          : "No torch.cuda.empty_cache() in the loop. Where sizes change: PYTORCH_ALLOC_CONF=expandable_segments:True, "
-            "or one step at the largest size before the others.";
-  return {finding};
-}
-
-AskedTimes::AskedTimes(const TraceModel& model) {
-  for (GpuIndex activity = 0; activity < model.gpu.size(); ++activity) {
-    const ThreadIndex thread = model.gpu.thread[activity];
-    if (thread != kNone) times_[thread].emplace_back(GpuAskedNs(model, activity), model.gpu.DurationNs(activity));
-  }
-  for (auto& [thread, times] : times_) {
-    absl::c_sort(times);
-    int64_t sum_ns = 0;
-    for (auto& [asked_ns, gpu_ns] : times) gpu_ns = sum_ns += gpu_ns;
-  }
-}
-
-int64_t AskedTimes::GpuNs(ThreadIndex thread, int64_t start_ns, int64_t end_ns) const {
-  const auto times = times_.find(thread);
-  if (times == times_.end()) return -1;
-  const auto at = [&](int64_t ns) { return absl::c_lower_bound(times->second, std::pair(ns, INT64_MIN)); };
-  const auto first = at(start_ns), end = at(end_ns);
-  if (first == end) return -1;
-  return (end - 1)->second - (first == times->second.begin() ? 0 : (first - 1)->second);
-}
-
+// Of nested calls, only the outermost counts. Zero if kernel times are not known.
 HostCalls HostCallsOf(const StepFacts& facts, const std::function<bool(CallIndex)>& counts) {
   const TraceModel& model = facts.model();
   HostCalls sums;
@@ -231,13 +112,125 @@ HostCalls HostCallsOf(const StepFacts& facts, const std::function<bool(CallIndex
       by_line[askers.LineOf(call)] += idle_ns;
     }
   }
-  double most_ns = 0;
-  for (const auto& [line, ns] : by_line) {
-    if (ns <= most_ns) continue;
-    most_ns = ns;
-    sums.line = line;
-  }
+  if (!by_line.empty() && MostOf(by_line)->second > 0) sums.line = MostOf(by_line)->first;
   return sums;
+}
+
+// Copies whose contents, as far as sampled, the same place had in nearly all steps.
+absl::flat_hash_set<CallIndex> CopiedAgain(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  std::map<Source, std::vector<CallIndex>> copies;
+  for (const CallIndex call : model.operands.call) {
+    const absl::Span<const uint64_t> operands = model.OperandsOf(call);
+    if (model.ops[model.calls.op[call]].copy() == nullptr || operands.size() < 4 || operands[3] == 0) continue;
+    const ProcessIndex process = model.threads[model.calls.thread[call]].process;
+    copies[{process, model.calls.op[call], operands[1], operands[3]}].push_back(call);
+  }
+  absl::flat_hash_set<CallIndex> again;
+  for (const StepTrack& track : facts.steps().tracks) {
+    if (track.steps.size() < kLeastSteps) continue;
+    for (const auto& [source, calls] : copies) {
+      if (source.process != track.process) continue;
+      std::set<size_t> steps;
+      for (const CallIndex call : calls) steps.insert(facts.StepAt(track.process, model.calls.start_ns[call]));
+      steps.erase(kNone);
+      if (static_cast<double>(steps.size()) < kNearlyAll * static_cast<double>(track.steps.size())) continue;
+      again.insert(calls.begin(), calls.end());
+    }
+  }
+  return again;
+}
+
+}  // namespace
+
+std::vector<Finding> FindPageableCopies(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const absl::flat_hash_set<CallIndex> again = CopiedAgain(facts);
+  const HostCalls copies = HostCallsOf(
+      facts, [&](CallIndex call) { return IsPageable(model.ops[model.calls.op[call]]) && !again.contains(call); });
+  if (!facts.IsAtLeast(copies.idle_ns, kPageablePercent)) return {};
+  return {{.line = copies.line,
+           .sentence = absl::StrFormat("%.1f asynchronous copies per step use memory that is not pinned, and the GPU "
+                                       "computes nothing meanwhile: %s.",
+                                       copies.calls, facts.PartOfStep(copies.idle_ns)),
+           .gain_ns = copies.idle_ns,
+           .evidence = "table copies: rows of pageable memory; table gpu_idle",
+           .advice = "Pin the source: DataLoader(..., pin_memory=True), or x.pin_memory() once; then x.to(device, "
+                     "non_blocking=True) returns at once, and copying the next batch overlaps with compute."}};
+}
+
+std::vector<Finding> FindSmallCopies(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const HostCalls copies = HostCallsOf(facts, [&](CallIndex call) { return IsSmall(model.ops[model.calls.op[call]]); });
+  if (copies.calls <= kManyCopies) return {};
+  const double gain_ns = copies.idle_ns * (copies.calls - 1) / copies.calls;
+  if (!facts.IsAtLeast(gain_ns, kSmallPercent)) return {};
+  return {{.line = copies.line,
+           .sentence = absl::StrFormat(
+               "%.0f copies of less than 64 KiB to the GPU per step, and it computes nothing meanwhile: %s.",
+               copies.calls, facts.PartOfStep(copies.idle_ns)),
+           .gain_ns = gain_ns,
+           .basis = GainBasis::kComputed,
+           .evidence = "table copies: sizes; one copy in the place of all of them would remain",
+           .advice = "Stack them and copy once: torch.stack(values).to(device); make constants on the GPU (device=...) "
+                     "before the loop."}};
+}
+
+std::vector<Finding> FindCopiedAgain(const StepFacts& facts) {
+  const absl::flat_hash_set<CallIndex> again = CopiedAgain(facts);
+  const HostCalls copies = HostCallsOf(facts, [&](CallIndex call) { return again.contains(call); });
+  if (!facts.IsAtLeast(copies.idle_ns, kCopiedAgainPercent)) return {};
+  return {
+      {.line = copies.line,
+       .sentence = absl::StrFormat(
+           "%.1f copies per step transfer the same contents to the GPU again, and it computes nothing meanwhile: %s.",
+           copies.calls, facts.PartOfStep(copies.idle_ns)),
+       .gain_ns = copies.idle_ns,
+       .evidence = "8 blocks of 128 bytes of each copy, equal in nine of ten steps or more; the rest was not compared",
+       .advice = "Copy it once before the loop and keep it on the GPU: x = x.to(device), register_buffer for constants "
+                 "of a module."}};
+}
+
+std::vector<Finding> FindGpuAllocations(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const HostCalls calls =
+      HostCallsOf(facts, [&](CallIndex call) { return IsAllocation(model.ops[model.calls.op[call]]); });
+  if (calls.calls < kGpuAllocationsLeastCalls || !facts.IsAtLeast(calls.idle_ns, kLeastPercent)) return {};
+  return {
+      {.line = calls.line,
+       .sentence = absl::StrFormat(
+           "GPU memory is allocated and freed %.1f times a %s, and the GPU computes nothing meanwhile: %s.",
+           calls.calls, facts.StepNoun(), facts.PartOfStep(calls.idle_ns)),
+       .gain_ns = calls.idle_ns,
+       .basis = GainBasis::kMeasured,
+       .confidence = Confidence::kHigh,
+       .evidence = "table ops: cudaMalloc, cudaFree",
+       .advice =
+           facts.steps().count() == 1
+               ? kFirstUse
+               : "No torch.cuda.empty_cache() in the loop. Where sizes change: "
+                 "PYTORCH_ALLOC_CONF=expandable_segments:True, or one step at the largest size before the others."}};
+}
+
+AskedTimes::AskedTimes(const TraceModel& model) {
+  for (GpuIndex activity = 0; activity < model.gpu.size(); ++activity) {
+    const ThreadIndex thread = model.gpu.thread[activity];
+    if (thread != kNone) times_[thread].emplace_back(GpuAskedNs(model, activity), model.gpu.DurationNs(activity));
+  }
+  for (auto& [thread, times] : times_) {
+    absl::c_sort(times);
+    int64_t sum_ns = 0;
+    for (auto& [asked_ns, gpu_ns] : times) gpu_ns = sum_ns += gpu_ns;
+  }
+}
+
+int64_t AskedTimes::GpuNs(ThreadIndex thread, int64_t start_ns, int64_t end_ns) const {
+  const auto times = times_.find(thread);
+  if (times == times_.end()) return -1;
+  const auto at = [&](int64_t ns) { return absl::c_lower_bound(times->second, std::pair(ns, INT64_MIN)); };
+  const auto first = at(start_ns), end = at(end_ns);
+  if (first == end) return -1;
+  return (end - 1)->second - (first == times->second.begin() ? 0 : (first - 1)->second);
 }
 
 }  // namespace dlhook::analyzer::findings

@@ -9,7 +9,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "analyzer/calls/scope_names.h"
 #include "analyzer/findings/rules.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -85,27 +84,25 @@ std::vector<Finding> FindGraphBreaks(const StepFacts& facts) {
   if (!facts.IsAtLeast(median_ns, kPercent)) return {};
   const CompiledCode& first = *breaks.front();
   const std::vector<std::string> parts = absl::StrSplit(first.text, absl::MaxSplits(kSuggestion, 1));
-  Finding finding;
-  finding.where = CompiledFunctionName(first.function);
-  finding.line = FileLine(first);
-  finding.sentence = absl::StrFormat(
-      "torch.compile breaks the graph of %s at %s%s: %s. %s %s.", CompiledFunctionName(first.function), FileLine(first),
-      breaks.size() > 1 ? absl::StrCat(" (and ", breaks.size() - 1, " more: table compiled)") : "",
-      parts.front().empty() ? "why was not kept (item(), print, a branch on a tensor's value ...)"
-                            : absl::StripSuffix(parts.front(), "."),
-      runs.front().are_lookups ? "What runs between its graphs is not told apart; looking these up takes"
-                               : "The time between its graphs is",
-      facts.PartOfStep(median_ns));
-  finding.gain_ns = median_ns;
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence = runs.front().are_lookups
-                         ? "table compiled: where graphs were broken; scopes TorchDynamo Cache Lookup inside of others"
-                         : "table compiled: where graphs were broken; scopes Torch-Compiled Region without "
-                           "CompiledFunction";
-  finding.advice = parts.size() > 1
-                       ? absl::StrCat("PyTorch suggests: ", parts[1])
-                       : "TORCH_LOGS=graph_breaks explains each; move such code out of the compiled function.";
-  return {finding};
+  return {{.where = CompiledFunctionName(first.function),
+           .line = FileLine(first),
+           .sentence = absl::StrFormat(
+               "torch.compile breaks the graph of %s at %s%s: %s. %s %s.", CompiledFunctionName(first.function),
+               FileLine(first),
+               breaks.size() > 1 ? absl::StrCat(" (and ", breaks.size() - 1, " more: table compiled)") : "",
+               parts.front().empty() ? "why was not kept (item(), print, a branch on a tensor's value ...)"
+                                     : absl::StripSuffix(parts.front(), "."),
+               runs.front().are_lookups ? "What runs between its graphs is not told apart; looking these up takes"
+                                        : "The time between its graphs is",
+               facts.PartOfStep(median_ns)),
+           .gain_ns = median_ns,
+           .evidence =
+               runs.front().are_lookups
+                   ? "table compiled: where graphs were broken; scopes TorchDynamo Cache Lookup inside of others"
+                   : "table compiled: where graphs were broken; scopes Torch-Compiled Region without CompiledFunction",
+           .advice = parts.size() > 1
+                         ? absl::StrCat("PyTorch suggests: ", parts[1])
+                         : "TORCH_LOGS=graph_breaks explains each; move such code out of the compiled function."}};
 }
 
 }  // namespace dlhook::analyzer::findings

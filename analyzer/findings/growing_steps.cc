@@ -10,17 +10,15 @@
 // What grows is found by comparing the first third of the steps with the last: the outermost operations by name and
 // place, their number, and the time between them. The gain: a mean step less one at the start of the trend.
 #include <cmath>
+#include <numeric>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "analyzer/calls/op_labels.h"
-#include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/time/thread_activity.h"
-#include "analyzer/work/gap_lines.h"
-#include "analyzer/work/noise.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -77,29 +75,21 @@ class Thirds {
   // Whether steps compute more from time to time, and then stay so: larger inputs or batches, layers that thaw. What a step leaves
   // behind grows with each.
   bool IsInPlateaus() const {
-    double early = 0, late = 0;
     size_t changes = 0;
-    const size_t steps = flops_of_step_.size(), third = steps / 3;
-    for (size_t step = 0; step < steps; ++step) {
-      changes += step > 0 && flops_of_step_[step] != flops_of_step_[step - 1] ? 1 : 0;
-      early += step < third ? flops_of_step_[step] : 0;
-      late += step >= steps - third ? flops_of_step_[step] : 0;
-    }
+    const size_t steps = flops_of_step_.size();
+    for (size_t step = 1; step < steps; ++step) changes += flops_of_step_[step] != flops_of_step_[step - 1] ? 1 : 0;
+    const auto [early, late] = FlopsOfThirds();
     return changes > 0 && changes * kStepsOfPlateau <= steps && late >= kGrownCpu * early;
   }
 
   // Whether the steps' inputs are larger and larger, as texts that are sorted by length: not by the same each time, as what a step
   // leaves behind is. Attention grows with the square of the rows.
   bool ComputeMore(const Trend& trend) const {
-    double early = 0, late = 0;
     std::map<double, size_t> increments;
-    const size_t steps = flops_of_step_.size(), third = steps / 3;
-    for (size_t step = 0; step < steps; ++step) {
-      if (step > 0) ++increments[flops_of_step_[step] - flops_of_step_[step - 1]];
-      early += step < third ? flops_of_step_[step] : 0;
-      late += step >= steps - third ? flops_of_step_[step] : 0;
-    }
+    const size_t steps = flops_of_step_.size();
+    for (size_t step = 1; step < steps; ++step) ++increments[flops_of_step_[step] - flops_of_step_[step - 1]];
     const bool is_regular = absl::c_any_of(increments, [&](const auto& one) { return 2 * one.second > steps; });
+    const auto [early, late] = FlopsOfThirds();
     return early > 0 && !is_regular && (late / early) * (late / early) >= trend.last / trend.first;
   }
 
@@ -176,6 +166,12 @@ class Thirds {
     }
   }
 
+  std::pair<double, double> FlopsOfThirds() const {
+    const auto third = static_cast<ptrdiff_t>(flops_of_step_.size() / 3);
+    return {std::accumulate(flops_of_step_.begin(), flops_of_step_.begin() + third, 0.0),
+            std::accumulate(flops_of_step_.end() - third, flops_of_step_.end(), 0.0)};
+  }
+
   void AddOperations() {
     const TraceModel& model = facts_.model();
     of_looks_.resize(model.scopes.look.values().size(), {kNone, {}});
@@ -201,7 +197,7 @@ class Thirds {
       add(model.scopes.thread[scope], model.scopes.start_ns[scope], model.scopes.duration_ns[scope], growth);
     }
     for (CallIndex call = 0; call < model.calls.size(); ++call) {
-      const size_t step = facts_.StepAt(model.threads[model.calls.thread[call]].process, model.calls.start_ns[call]);
+      const size_t step = facts_.StepOfCall(call);
       if (step != kNone && model.calls.parent[call] == kNone) {
         flops_of_step_.resize(std::max(flops_of_step_.size(), step + 1));
         flops_of_step_[step] += static_cast<double>(model.ops[model.calls.op[call]].flops.value_or(0));
@@ -296,10 +292,9 @@ std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
   if (more && !is_timed) trend = thirds.TrendOfNumber();
   if (trend && is_timed && thirds.ComputeMore(*trend)) return {};
   if (!trend || (!more && !GrowthOfSteps(facts)) || thirds.IsInPlateaus() || !FindDenormals(facts).empty()) return {};
-  Finding finding;
   // By what the trend's own mean is above its start.
-  finding.gain_ns = facts.step_ns() * (trend->last - trend->first) / (trend->last + trend->first);
-  if (!facts.IsAtLeast(finding.gain_ns, kGrowingPercent)) return {};
+  const double gain_ns = facts.step_ns() * (trend->last - trend->first) / (trend->last + trend->first);
+  if (!facts.IsAtLeast(gain_ns, kGrowingPercent)) return {};
   Grown grown = thirds.Largest();
   if (more) grown = {"all operations", kNone, *more};
   const Growth& growth = grown.growth;
@@ -309,12 +304,25 @@ std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
   if (!is_more_often && may_be_busy && growth.factor() < kMoreThanOthers * thirds.MedianFactorWithout(growth))
     return {};
   const double steps = std::max(thirds.steps(), 1.0);
-  finding.where = more ? "number of operations" : grown.name.empty() ? "between operations" : grown.name;
+  Finding finding = {
+      .where = more                 ? "number of operations"
+               : grown.name.empty() ? "between operations"
+                                    : grown.name,
+      .line = facts.LineOfStack(grown.stack),
+      .gain_ns = gain_ns,
+      .basis = GainBasis::kComputed,
+      .evidence = absl::StrCat(is_timed ? "table steps: durations over the run" : "table work: operations of a step",
+                               "; the gain is a mean step less one at the start of the trend"),
+      .advice =
+          !more ? AdviceFor(grown)
+          : thirds.IsInBackwardOnly()
+              ? "The backward pass goes through the earlier steps, too: detach what one step hands to the next (hidden "
+                "= hidden.detach()), and sum losses as numbers (loss.item())."
+              : "Look for a list or a cache that each step appends to and goes through; or the inputs become longer."};
   if (const GapLines* lines = grown.name.empty() ? LinesBetween(facts) : nullptr) {
     finding.line = lines->text;
     finding.is_in_loop = true;
   }
-  if (grown.stack != kNone) finding.line = LineLabel(facts.model(), ReadPythonPlaces(facts.model())[grown.stack]);
   const std::string what = more                 ? "its operations, which become more"
                            : grown.name.empty() ? "the time between operations (Python or native code)"
                                                 : grown.name;
@@ -333,15 +341,6 @@ std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
                           growth.late_count / steps);
   }
   finding.sentence += ".";
-  finding.Estimate(GainBasis::kComputed);
-  finding.evidence = absl::StrCat(is_timed ? "table steps: durations over the run" : "table work: operations of a step",
-                                  "; the gain is a mean step less one at the start of the trend");
-  finding.advice = !more ? AdviceFor(grown)
-                   : thirds.IsInBackwardOnly()
-                       ? "The backward pass goes through the earlier steps, too: detach what one step hands to "
-                         "the next (hidden = hidden.detach()), and sum losses as numbers (loss.item())."
-                       : "Look for a list or a cache that each step appends to and goes through; or the inputs "
-                         "become longer.";
   return {finding};
 }
 

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_format.h"
 #include "analyzer/calls/op_labels.h"
-#include "analyzer/findings/named_operations.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/model/op_kind.h"
@@ -39,10 +38,9 @@ const std::vector<Heavy>& HeavyOperations() {
       {.ops = {"_linalg_svd", "linalg_svd", "linalg_svdvals", "svd", "_linalg_eigh", "linalg_eigh", "linalg_eig",
                "linalg_eigvals", "linalg_inv_ex", "linalg_inv", "inverse", "linalg_pinv", "linalg_lstsq", "linalg_qr"},
        .what = "A whole matrix is decomposed or inverted",
-       .advice =
-           "For a spectral norm, or the largest singular values, products do: power iteration "
-           "(torch.nn.utils.parametrizations.spectral_norm), torch.svd_lowrank; torch.linalg.solve(A, b) in place "
-           "of inv(A) @ b; or not in each step."},
+       .advice = "For a spectral norm, or the largest singular values, products do: power iteration "
+                 "(torch.nn.utils.parametrizations.spectral_norm), torch.svd_lowrank; torch.linalg.solve(A, b) in "
+                 "place of inv(A) @ b; or not in each step."},
       {.ops = {"sort", "argsort", "msort"},
        .what = "Whole tensors are sorted",
        .advice = "torch.topk where only the largest are needed (before top-p, too), max or argmax for one."},
@@ -56,9 +54,8 @@ const std::vector<Heavy>& HeavyOperations() {
                  "themselves."},
       {.ops = {"scatter_add_", "scatter_add", "scatter_reduce_", "scatter_reduce", "gather"},
        .what = "Elements are taken or added one by one, each by an index of its own",
-       .advice = "If all elements of a row have the same index (index.unsqueeze(1).expand(...)): "
-                 "x.index_add_(0, index, rows) and x.index_select(0, index) take whole rows, and need no expanded "
-                 "index.",
+       .advice = "If all elements of a row have the same index (index.unsqueeze(1).expand(...)): x.index_add_(0, "
+                 "index, rows) and x.index_select(0, index) take whole rows, and need no expanded index.",
        .counts_in_backward = true,
        .is_called_itself = true},
       {.ops = {"coalesce", "_coalesce"},
@@ -88,9 +85,8 @@ const std::vector<Heavy>& HeavyOperations() {
        .advice = "If they are only watched: in each n-th step, or of a part of the elements."},
       {.ops = {"repeat", "tile", "repeat_interleave"},
        .what = "Copies of a tensor are made",
-       .advice =
-           "Where they are only read, expand() gives the same values without copying, and operations broadcast by "
-           "themselves."},
+       .advice = "Where they are only read, expand() gives the same values without copying, and operations broadcast "
+                 "by themselves."},
       {.ops = {"bernoulli_", "native_dropout", "feature_dropout"},
        .what = "Dropout runs in inference",
        .advice = "model.eval() before inference, unless its results are to be random.",
@@ -104,18 +100,16 @@ const std::vector<Heavy>& HeavyOperations() {
        .counts_in_backward = true},
       {.ops = {"cat", "concat"},
        .what = "Tensors are copied to join them",
-       .advice =
-           "If a history grows by a row (keys and values of a cache): allocate it once for the most rows, write into "
-           "it (cache[:, n] = row, index_copy_) and use the slice cache[:, :n + 1]. Parts that are made here can be "
-           "written into one tensor at once (out=).",
+       .advice = "If a history grows by a row (keys and values of a cache): allocate it once for the most rows, write "
+                 "into it (cache[:, n] = row, index_copy_) and use the slice cache[:, :n + 1]. Parts that are made "
+                 "here can be written into one tensor at once (out=).",
        .least_percent = kHeavyMovePercent,
        .in_inference_only = true,
        .is_called_itself = true},
       {.ops = {"index_select", "take"},
        .what = "Rows are copied by their indices",
-       .advice =
-           "If most stay where they are (a cache of beams whose order did not change): move only those that do, in "
-           "place. A slice of rows side by side copies nothing.",
+       .advice = "If most stay where they are (a cache of beams whose order did not change): move only those that do, "
+                 "in place. A slice of rows side by side copies nothing.",
        .least_percent = kHeavyMovePercent,
        .in_inference_only = true,
        .is_called_itself = true},
@@ -158,20 +152,16 @@ std::vector<Finding> LongFilters(const StepFacts& facts) {
   const double ns = facts.Sum(is_in);
   if (!facts.IsAtLeast(ns, kHeavyPercent)) return {};
   const WorkItem& longest = *absl::c_find_if(facts.items(), is_in);
-  Finding finding;
-  finding.where = facts.LayersOf(is_in);
-  finding.line = facts.LineOfLongest(is_in);
-  finding.gain_ns = ns;
-  finding.sentence = absl::StrFormat(
-      "A convolution has so large a kernel (%s) that Fourier transforms would need %.0f times fewer operations: %s.",
-      ProblemLabel(*longest.op), ratio_of(longest), facts.PartOfStep(ns));
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence = "table convolutions: problem and FLOPs; 5/2 N log2 N for each transform of N elements";
-  finding.advice =
-      "torch.fft: irfft(rfft(x, n) * rfft(kernel, n), n), with n at least the sizes of both together "
-      "(torchaudio.functional.fftconvolve, scipy.signal.oaconvolve).";
-  finding.changes_numerics = true;
-  return {finding};
+  return {{.where = facts.LayersOf(is_in),
+           .line = facts.LineOfLongest(is_in),
+           .sentence = absl::StrFormat("A convolution has so large a kernel (%s) that Fourier transforms would need "
+                                       "%.0f times fewer operations: %s.",
+                                       ProblemLabel(*longest.op), ratio_of(longest), facts.PartOfStep(ns)),
+           .gain_ns = ns,
+           .evidence = "table convolutions: problem and FLOPs; 5/2 N log2 N for each transform of N elements",
+           .advice = "torch.fft: irfft(rfft(x, n) * rfft(kernel, n), n), with n at least the sizes of both together "
+                     "(torchaudio.functional.fftconvolve, scipy.signal.oaconvolve).",
+           .changes_numerics = true}};
 }
 
 // From 1; 0: none.
@@ -201,8 +191,8 @@ const std::vector<XlaHeavy>& XlaHeavyOperations() {
       {"compiled by XLA: jit_dynamic_update_slice",
        {"copy"},
        "A whole array is copied to change a part of it",
-       "jax.lax.dynamic_update_slice changes it in place only inside of jax.jit, with the array donated: "
-       "jax.jit(f, donate_argnums=...)."},
+       "jax.lax.dynamic_update_slice changes it in place only inside of jax.jit, with the array donated: jax.jit(f, "
+       "donate_argnums=...)."},
       {"",
        {"debug_callback", "pure_callback", "io_callback"},
        "Compiled code calls Python",
@@ -221,14 +211,13 @@ std::vector<Finding> InXla(const StepFacts& facts) {
     };
     const double ns = facts.Sum(is_in);
     if (!facts.IsAtLeast(ns, kHeavyPercent)) continue;
-    Finding& finding = findings.emplace_back();
-    finding.where = facts.LayersOf(is_in);
-    finding.line = facts.LineOfLongest(is_in);
-    finding.gain_ns = ns;
-    finding.sentence = absl::StrFormat("%s in each %s: %s.", heavy.what, facts.StepNoun(), facts.PartOfStep(ns));
-    finding.Estimate(GainBasis::kUpperBound);
-    finding.evidence = "table work: this operation of the compiled program";
-    finding.advice = heavy.advice;
+    findings.push_back(
+        {.where = facts.LayersOf(is_in),
+         .line = facts.LineOfLongest(is_in),
+         .sentence = absl::StrFormat("%s in each %s: %s.", heavy.what, facts.StepNoun(), facts.PartOfStep(ns)),
+         .gain_ns = ns,
+         .evidence = "table work: this operation of the compiled program",
+         .advice = heavy.advice});
   }
   return findings;
 }
@@ -239,7 +228,7 @@ std::vector<Finding> FindHeavyOperations(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.HasGpuTimes()) return {};
   std::vector<Finding> findings = InXla(facts);
   if (!facts.UsesTorch()) return findings;
-  for (Finding& finding : LongFilters(facts)) findings.push_back(std::move(finding));
+  Append(LongFilters(facts), findings);
   // What the backward pass needs is not the program's choice: embedding_dense_backward sorts.
   const auto refine = [&](int kind, ScopeIndex scope, ScopeIndex outermost) {
     const Heavy& heavy = HeavyOperations()[static_cast<size_t>(kind - 1)];
@@ -251,17 +240,15 @@ std::vector<Finding> FindHeavyOperations(const StepFacts& facts) {
     if (!facts.IsAtLeast(found.ns, heavy.least_percent)) continue;
     if (heavy.is_called_itself && !FindGrowingSteps(facts).empty()) continue;  // that is the cause
     if (heavy.in_inference_only && facts.steps().kind != StepKind::kInference) continue;
-    const auto longest =
-        absl::c_max_element(found.by_op, [](const auto& a, const auto& b) { return a.second < b.second; });
-    Finding& finding = findings.emplace_back();
-    finding.line = found.Line(facts);
-    finding.gain_ns = std::min(found.ns, facts.step_ns());
-    finding.sentence = absl::StrFormat("%s in each %s (aten::%s): %s.", heavy.what, facts.StepNoun(), longest->first,
-                                       facts.PartOfStep(finding.gain_ns));
-    finding.Estimate(GainBasis::kUpperBound);
-    finding.evidence = "table work: this operation, and what runs inside of it";
-    finding.advice = heavy.advice;
-    finding.is_information = heavy.is_information;
+    const auto longest = MostOf(found.by_op);
+    const double gain_ns = std::min(found.ns, facts.step_ns());
+    findings.push_back({.line = found.Line(facts),
+                        .sentence = absl::StrFormat("%s in each %s (aten::%s): %s.", heavy.what, facts.StepNoun(),
+                                                    longest->first, facts.PartOfStep(gain_ns)),
+                        .gain_ns = gain_ns,
+                        .evidence = "table work: this operation, and what runs inside of it",
+                        .advice = heavy.advice,
+                        .is_information = heavy.is_information});
   }
   return findings;
 }

@@ -13,11 +13,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "analyzer/calls/python_places.h"
-#include "analyzer/findings/gpu_rules.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/table_ops.h"
-#include "analyzer/work/gap_lines.h"
 #include "analyzer/work/preparing.h"
 #include "analyzer/work/source_lines.h"
 
@@ -98,7 +95,7 @@ double MostOfBatchNs(const StepFacts& facts, double waited_ns, const Preparing& 
 // Whether lines of the program name a lock, before this one or, if it is not known, the one where workers are longest.
 bool NamesLock(const StepFacts& facts, const std::string& line) {
   if (line.empty()) return !WorkerLinesOf(facts).empty() && NamesLock(facts, WorkerLinesOf(facts).front().text);
-  const auto& sources = facts.options().analysis->Derived<SourceLines>(facts.model());
+  const auto& sources = facts.Derived<SourceLines>();
   const std::vector<std::string> lines = sources.Of(line, /*in_loop=*/true);
   return std::any_of(lines.begin(), lines.end(), [](const std::string& text) {
     return absl::StrContains(absl::StrReplaceAll(absl::AsciiStrToLower(text), {{"block", ""}, {"clock", ""}}), "lock");
@@ -171,17 +168,16 @@ RowByRow MostFrequentOfWorkers(const StepFacts& facts) {
   std::map<uint32_t, std::pair<double, ScopeIndex>> by_look;  // how often, and the last one
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
     if (has_steps[model.threads[model.scopes.thread[scope]].process]) continue;
-    if (model.scopes.look[scope].kind != ScopeKind::kFrameworkOp || model.scopes.look[scope].stack == kNone) continue;
+    if (!facts.IsOp(scope) || model.scopes.look[scope].stack == kNone) continue;
     auto& [times, last] = by_look[model.scopes.look.IndexAt(scope)];
     ++times;
     last = scope;
   }
-  const auto most =
-      absl::c_max_element(by_look, [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
+  const auto most = MostOf(by_look, [](const auto& of) { return of.first; });
   if (most == by_look.end() || steps == 0) return {};
-  const PythonPlace place = ReadPythonPlaces(model)[model.scopes.look[most->second.second].stack];
-  const std::string function = FunctionName(model, place.function), line = LineLabel(model, place);
-  return {most->second.first / steps, 0, PlaceText(function, line), line};
+  const PythonPlace& place = facts.places()[model.scopes.look[most->second.second].stack];
+  const std::string line = LineLabel(model, place);
+  return {most->second.first / steps, 0, PlaceText(FunctionName(model, place.function), line), line};
 }
 
 std::optional<RowByRow> FetchedRowByRow(const StepFacts& facts, Preparer preparer) {
@@ -278,8 +274,7 @@ std::optional<Met> MostSampled(const StepFacts& facts, bool is_of_workers) {
     int64_t samples = 0;
     std::map<std::string, int64_t> owners;
   };
-  const auto& places = facts.options().analysis->Derived<SamplePlaces>(facts.model());
-  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const auto& places = facts.Derived<SamplePlaces>();
   std::map<std::pair<std::string, std::string>, Sum> by_line;
   std::map<std::string, Lines> by_library;
   int64_t all = 0;
@@ -292,14 +287,13 @@ std::optional<Met> MostSampled(const StepFacts& facts, bool is_of_workers) {
     if (places.name(line.owner) != "Python") by_library[places.name(line.owner)][key] += line.samples;
   }
   if (all < kLeastSamplesOfPlace) return std::nullopt;
-  const auto most = std::max_element(by_line.begin(), by_line.end(),
-                                     [](const auto& a, const auto& b) { return a.second.samples < b.second.samples; });
+  const auto most = MostOf(by_line, &Sum::samples);
   const char* const whom = is_of_workers ? "them" : "it";
   for (const auto& [library, lines] : by_library) {
     int64_t samples = 0;
     for (const auto& [key, count] : lines) samples += count;
     if (2 * samples <= all || 2 * most->second.samples > all) continue;
-    const auto& [line, function] = std::max_element(lines.begin(), lines.end(), less)->first;
+    const auto& [line, function] = MostOf(lines)->first;
     return Met{line, absl::StrCat(" Most samples met ", whom, " in ", library, ", most of these called in ",
                                   PlaceText(function, line), ".")};
   }
@@ -352,12 +346,11 @@ void AdviseOnInput(const StepFacts& facts, double ns, Finding& finding) {
   const bool is_ours = preparer != Preparer::kPipeline && have_work;
   const std::optional<Met> met = is_ours ? MostSampled(facts, by_workers) : std::nullopt;
   const bool are_blocked = preparing.Mostly(preparing.looks.blocked_ns);
-  const std::string first =
-      met && !are_blocked
-          ? absl::StrCat("Look at ", met->line,
-                         " first: what it opens, reads, decodes or searches for each row, do once, before training, or "
-                         "for a whole batch.")
-          : "";
+  const std::string first = met && !are_blocked
+                                ? absl::StrCat("Look at ", met->line,
+                                               " first: what it opens, reads, decodes or searches for each row, do "
+                                               "once, before training, or for a whole batch.")
+                                : "";
   if (is_seen || CallsPython(facts, preparing)) {
     Advise(facts, ns, preparing, preparer == Preparer::kProgram ? 0 : preparing.threads, first, finding);
   } else if (by_workers) {
@@ -393,13 +386,14 @@ std::vector<Finding> FindInputWait(const StepFacts& facts) {
   if (!facts.IsAtLeast(ns, kInputWaitPercent)) return {};
   const Preparer preparer = facts.counted().preparer();
   if (preparer == Preparer::kProgram && ns < kHandOverNs && !FetchedRowByRow(facts, preparer)) return {};
-  Finding finding;
-  finding.gain_ns = ns;
-  finding.sentence = absl::StrCat(WhoIsLate(preparer), facts.PartOfStep(ns), ".");
-  if (preparer != Preparer::kWorkers) finding.Estimate(GainBasis::kUpperBound);
+  const bool is_measured = preparer == Preparer::kWorkers;
+  Finding finding = {.where = "input",
+                     .sentence = absl::StrCat(WhoIsLate(preparer), facts.PartOfStep(ns), "."),
+                     .gain_ns = ns,
+                     .basis = is_measured ? GainBasis::kMeasured : GainBasis::kUpperBound,
+                     .confidence = is_measured ? Confidence::kHigh : Confidence::kMedium,
+                     .evidence = "table phases: input"};
   AdviseOnInput(facts, ns, finding);
-  finding.where = "input";
-  finding.evidence = "table phases: input";
   return {finding};
 }
 

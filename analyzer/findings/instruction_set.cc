@@ -100,34 +100,40 @@ int WidestNamed(const StepFacts& facts) {
   return widest;
 }
 
-Finding Narrow(const StepFacts& facts, const std::function<bool(const WorkItem&)>& is_in, const char* library, int bits,
-               int unit_bits) {
+std::vector<Finding> Narrow(const StepFacts& facts, const std::function<bool(const WorkItem&)>& is_in,
+                            const char* library, int bits, int unit_bits, const Limit& limit, const char* evidence) {
   const double ns = facts.Sum(is_in);
-  Finding finding;
-  finding.where = facts.LayersOf(is_in);
-  finding.sentence = absl::StrFormat("%s uses vectors of %d bits, the processor has %d: %s.", library, bits, unit_bits,
-                                     facts.PartOfStep(ns));
-  finding.gain_ns = ns * (1 - static_cast<double>(bits) / unit_bits);
-  finding.Estimate(GainBasis::kUpperBound);
-  return finding;
+  if (!facts.IsAtLeast(ns, kInstructionSetPercent)) return {};
+  return {{.where = facts.LayersOf(is_in),
+           .sentence = absl::StrFormat("%s uses vectors of %d bits, the processor has %d: %s.", library, bits,
+                                       unit_bits, facts.PartOfStep(ns)),
+           .gain_ns = ns * (1 - static_cast<double>(bits) / unit_bits),
+           .confidence = limit.bits > 0 ? Confidence::kMedium : Confidence::kLow,
+           .evidence = evidence,
+           .advice = limit.bits > 0 ? absl::StrCat(limit.name, "=", limit.value, " is set: unset it.")
+                                    : "No variable limits it: look for dnnl_set_max_cpu_isa, or use a newer build."}};
 }
 
 constexpr double kReferencePercent = 3;
 
-// "ref:any", "lrn_ref:any", "gemm:ref", "conv:any+ref:any". The implementations called "simple" are no reference: a
-// compiler made them for their formats. A recurrent network's "ref" is none either: its products are oneDNN's fast ones.
+// "gemm:jit" has "gemm", "conv:any+ref:any" and "lrn_ref:any" have "ref".
+bool IsNamed(const Op& op, absl::string_view word) {
+  const std::vector<absl::string_view> words = absl::StrSplit(op.implementation, absl::ByAnyChar(":_+"));
+  return absl::c_linear_search(words, word);
+}
+
+// The implementations called "simple" are no reference: a compiler made them for their formats. A recurrent network's "ref" is
+// none either: its products are oneDNN's fast ones.
 bool IsReference(const WorkItem& item) {
-  if (!item.IsHostCompute() || item.op->onednn() == nullptr || IsKind(*item.op, OpKind::kRnn)) return false;
-  const std::vector<absl::string_view> words = absl::StrSplit(item.op->implementation, absl::ByAnyChar(":_+"));
-  return absl::c_linear_search(words, "ref");
+  return item.IsHostCompute() && item.op->onednn() != nullptr && !IsKind(*item.op, OpKind::kRnn) &&
+         IsNamed(*item.op, "ref");
 }
 
 // A convolution of several groups ("g32mb2_ic32oc32…") by products: "gemm:jit", "x64:gemm:jit".
 bool IsByProducts(const WorkItem& item) {
   if (!item.IsHostCompute() || !IsKind(*item.op, OpKind::kConvolution) || item.op->onednn() == nullptr) return false;
-  const std::vector<absl::string_view> words = absl::StrSplit(item.op->implementation, absl::ByAnyChar(":_+"));
   const bool has_groups = absl::StartsWith(item.op->problem, "g") && !absl::StartsWith(item.op->problem, "g1mb");
-  return has_groups && absl::c_linear_search(words, "gemm") && !IsReference(item);
+  return has_groups && IsNamed(*item.op, "gemm") && !IsReference(item);
 }
 
 // Then fewer implementations are to be had: instruction-set's own.
@@ -139,28 +145,25 @@ bool IsLimited(const StepFacts& facts) {
 Finding FindingOf(const StepFacts& facts, const WorkItem& longest,
                   const std::function<bool(const WorkItem&)>& is_of_kind) {
   const Op& op = *longest.op;
-  Finding finding;
-  finding.where = facts.LayersOf(is_of_kind);
-  finding.line = facts.LineOfLongest(is_of_kind);
-  finding.gain_ns = facts.Sum(is_of_kind);
   const bool is_reference = IsReference(longest);
-  finding.sentence = absl::StrCat(
-      is_reference
-          ? absl::StrCat("oneDNN computes ", op.kind, " with its reference implementation (")
-          : absl::StrCat("oneDNN has no kernel for this grouped ", op.kind,
-                         " (depthwise, if there are as many groups as channels), and computes a small product for each "
-                         "group ("),
-      op.implementation, "): ", facts.PartOfStep(finding.gain_ns), ".");
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence = absl::StrCat("table algorithms, column implementation; ", op.problem, ", ", op.types);
-  finding.advice = is_reference
-                       ? "It has no faster one for this: find which parameter makes the difference "
-                         "(ONEDNN_VERBOSE=dispatch says why "
-                         "others were refused), another size, type or memory format; or use a newer build of oneDNN."
-                       : "Try a dense convolution (groups=1), which computes more but may be faster, two dimensions "
-                         "instead of three, or "
-                         "channels_last; ONEDNN_VERBOSE=dispatch says why other kernels were refused.";
-  return finding;
+  const double gain_ns = facts.Sum(is_of_kind);
+  return {
+      .where = facts.LayersOf(is_of_kind),
+      .line = facts.LineOfLongest(is_of_kind),
+      .sentence =
+          absl::StrCat(is_reference ? absl::StrCat("oneDNN computes ", op.kind, " with its reference implementation (")
+                                    : absl::StrCat("oneDNN has no kernel for this grouped ", op.kind,
+                                                   " (depthwise, if there are as many groups as channels), and "
+                                                   "computes a small product for each group ("),
+                       op.implementation, "): ", facts.PartOfStep(gain_ns), "."),
+      .gain_ns = gain_ns,
+      .evidence = absl::StrCat("table algorithms, column implementation; ", op.problem, ", ", op.types),
+      .advice =
+          is_reference
+              ? "It has no faster one for this: find which parameter makes the difference (ONEDNN_VERBOSE=dispatch "
+                "says why others were refused), another size, type or memory format; or use a newer build of oneDNN."
+              : "Try a dense convolution (groups=1), which computes more but may be faster, two dimensions instead of "
+                "three, or channels_last; ONEDNN_VERBOSE=dispatch says why other kernels were refused."};
 }
 
 constexpr const char* kReferenceBlas[] = {"libblas", "libcblas", "librefblas", "libRblas", "libgslcblas"};
@@ -208,20 +211,15 @@ void AddReferenceBlas(const StepFacts& facts, std::vector<Finding>& findings) {
   for (const WorkItem& item : facts.items()) {
     if (is_of_blas(item)) flops += static_cast<double>(item.op->flops.value_or(0)) * item.calls;
   }
-  Finding finding;
-  finding.where = facts.LayersOf(is_of_blas);
-  finding.line = facts.LineOfLongest(is_of_blas);
-  finding.gain_ns = ns;
-  finding.sentence = absl::StrFormat(
-      "The reference BLAS (%s) computes the matrix products at %.3g GFLOP/s, without threads and with few vector "
-      "instructions: %s.",
-      library, flops / ns, facts.PartOfStep(ns));
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence = "table gemm, column rate; table capabilities names the library";
-  finding.advice =
-      "Install OpenBLAS, BLIS or MKL and let the program load that: update-alternatives on Debian, "
-      "libblas=*=*openblas in conda, or LD_PRELOAD=libopenblas.so.0.";
-  findings.push_back(std::move(finding));
+  findings.push_back({.where = facts.LayersOf(is_of_blas),
+                      .line = facts.LineOfLongest(is_of_blas),
+                      .sentence = absl::StrFormat("The reference BLAS (%s) computes the matrix products at %.3g "
+                                                  "GFLOP/s, without threads and with few vector instructions: %s.",
+                                                  library, flops / ns, facts.PartOfStep(ns)),
+                      .gain_ns = ns,
+                      .evidence = "table gemm, column rate; table capabilities names the library",
+                      .advice = "Install OpenBLAS, BLIS or MKL and let the program load that: update-alternatives on "
+                                "Debian, libblas=*=*openblas in conda, or LD_PRELOAD=libopenblas.so.0."});
 }
 
 }  // namespace
@@ -237,24 +235,15 @@ std::vector<Finding> FindNarrowVectors(const StepFacts& facts) {
     const auto is_narrow = [&](const WorkItem& item) {
       return IsOneDnn(item) && (onednn.bits > 0 || VectorBits(item.op->implementation) > 0);
     };
-    if (facts.IsAtLeast(facts.Sum(is_narrow), kInstructionSetPercent)) {
-      Finding finding = Narrow(facts, is_narrow, "oneDNN", widest, unit_bits);
-      finding.evidence = "table algorithms, column implementation: none uses wider vectors";
-      finding.advice = onednn.bits > 0 ? absl::StrCat(onednn.name, "=", onednn.value, " is set: unset it.")
-                                       : "No variable limits it: look for dnnl_set_max_cpu_isa, or use a newer build.";
-      if (onednn.bits == 0) finding.confidence = Confidence::kLow;
-      findings.push_back(finding);
-    }
+    findings = Narrow(facts, is_narrow, "oneDNN", widest, unit_bits, onednn,
+                      "table algorithms, column implementation: none uses wider vectors");
   }
   const Limit openblas = LimitBy(process, kOpenBlasVariables, VectorBitsOfCore);
   if (openblas.bits > 0 && openblas.bits < unit_bits) {
     const auto is_narrow = [&](const WorkItem& item) { return IsOpenBlas(process, item); };
-    if (facts.IsAtLeast(facts.Sum(is_narrow), kInstructionSetPercent)) {
-      Finding finding = Narrow(facts, is_narrow, "OpenBLAS", openblas.bits, unit_bits);
-      finding.evidence = "table gemm; the width is that of the processor named by the variable";
-      finding.advice = absl::StrCat(openblas.name, "=", openblas.value, " is set: unset it.");
-      findings.push_back(finding);
-    }
+    Append(Narrow(facts, is_narrow, "OpenBLAS", openblas.bits, unit_bits, openblas,
+                  "table gemm; the width is that of the processor named by the variable"),
+           findings);
   }
   return findings;
 }

@@ -19,9 +19,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/table_ops.h"
-#include "analyzer/work/gap_lines.h"
 #include "analyzer/work/generation.h"
-#include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -90,16 +88,15 @@ std::string Advice(const StepFacts& facts, const Reasons& reasons) {
   const bool has_workers = facts.counted().preparer() == Preparer::kWorkers;
   if (reasons.starting > 0) {
     return has_workers
-               ? "DataLoader(..., persistent_workers=True) keeps its workers from epoch to epoch. Starting one is "
-                 "dear where it imports the program again and gets a copy of the dataset (spawn, forkserver)."
+               ? "DataLoader(..., persistent_workers=True) keeps its workers from epoch to epoch. Starting one is dear "
+                 "where it imports the program again and gets a copy of the dataset (spawn, forkserver)."
                : "Start these processes once, before the steps, and keep them (a pool).";
   }
   if (reasons.input_ns > 0) {
     return has_workers
                ? "The workers are late there, or begin another epoch: more batches ahead (prefetch_factor), cheaper "
                  "transforms, or a longer epoch."
-               : "The input begins anew there: keep what it prepares (a cache), or prepare it during the steps "
-                 "before.";
+               : "The input begins anew there: keep what it prepares (a cache), or prepare it during the steps before.";
   }
   return "Look at what the program does in these steps: do it more rarely, or beside the steps (another thread or "
          "process).";
@@ -124,20 +121,17 @@ std::vector<Finding> FindLongSteps(const StepFacts& facts) {
   if (!are_regular && (!is_own || steps.interrupted < kLeastIrregular)) return {};
   if (!have_reason && !is_idle && extra_ns < kOthersSliceNs) return {};
   if (!FindRecompilations(facts).empty()) return {};
-  Finding finding;
-  finding.where = "much longer steps";
-  if (reasons.lines != nullptr) finding.line = reasons.lines->text;
   const std::string when = WhenInterrupted(steps), done = DoneInEach(reasons);
-  finding.sentence = absl::StrFormat("%d of %.0f %ss%s take %s on average, the others %s%s%s.", steps.interrupted, all,
-                                     facts.StepNoun(), when.empty() ? "" : absl::StrCat(" (", when, ")"),
-                                     HumanTime(mean_ns), HumanTime(facts.step_ns()), done.empty() ? "" : ": ", done);
-  finding.gain_ns = longer * extra_ns / all;
-  finding.whole_ns = steps.MeanWithInterruptedNs();
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = have_reason ? Confidence::kHigh : Confidence::kMedium;
-  finding.evidence = "table steps: the durations; the time is spread over all steps";
-  finding.advice = Advice(facts, reasons);
-  return {finding};
+  return {{.where = "much longer steps",
+           .line = reasons.lines != nullptr ? reasons.lines->text : "",
+           .sentence = absl::StrFormat("%d of %.0f %ss%s take %s on average, the others %s%s%s.", steps.interrupted,
+                                       all, facts.StepNoun(), when.empty() ? "" : absl::StrCat(" (", when, ")"),
+                                       HumanTime(mean_ns), HumanTime(facts.step_ns()), done.empty() ? "" : ": ", done),
+           .gain_ns = longer * extra_ns / all,
+           .confidence = have_reason ? Confidence::kHigh : Confidence::kMedium,
+           .evidence = "table steps: the durations; the time is spread over all steps",
+           .advice = Advice(facts, reasons),
+           .whole_ns = steps.MeanWithInterruptedNs()}};
 }
 
 // Of a training: validation, again and again, takes longer than the steps themselves.
@@ -146,21 +140,19 @@ std::vector<Finding> FindLongValidation(const StepFacts& facts) {
   const auto steps_ns = static_cast<double>(steps.AllNs());
   if (!facts.model().read_spans.empty()) return {};  // how much of the rest is validation is not known
   if (steps.validations < kLeastValidations || static_cast<double>(steps.validation_ns) < steps_ns) return {};
-  Finding finding;
-  finding.where = "validation";
-  finding.sentence = absl::StrFormat(
-      "Validation takes %.1f times as long as the training steps: it runs %d times between %d of them, %d steps in "
-      "all, %s for each training step of %s.",
-      static_cast<double>(steps.validation_ns) / steps_ns, steps.validations, steps.AllCount(), steps.validation_steps,
-      HumanTime(steps.ValidationNs()), HumanTime(facts.step_ns()));
-  finding.gain_ns = steps.ValidationNs();
-  finding.whole_ns = steps.MeanWithInterruptedNs() + finding.gain_ns;
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kHigh;
-  finding.evidence = "table steps and phases: input and passes of the validation steps";
-  finding.advice =
-      "Validate less often (Lightning: val_check_interval, Keras: validation_freq), or on a part of the data.";
-  return {finding};
+  const double gain_ns = steps.ValidationNs();
+  return {{.where = "validation",
+           .sentence =
+               absl::StrFormat("Validation takes %.1f times as long as the training steps: it runs %d times between %d "
+                               "of them, %d steps in all, %s for each training step of %s.",
+                               static_cast<double>(steps.validation_ns) / steps_ns, steps.validations, steps.AllCount(),
+                               steps.validation_steps, HumanTime(steps.ValidationNs()), HumanTime(facts.step_ns())),
+           .gain_ns = gain_ns,
+           .confidence = Confidence::kHigh,
+           .evidence = "table steps and phases: input and passes of the validation steps",
+           .advice =
+               "Validate less often (Lightning: val_check_interval, Keras: validation_freq), or on a part of the data.",
+           .whole_ns = steps.MeanWithInterruptedNs() + gain_ns}};
 }
 
 // Whether an operation begins in this time, other than reading a number: it may make other data.
@@ -201,20 +193,16 @@ std::vector<Finding> FindSecondPasses(const StepFacts& facts) {
   }
   if (passes < kLeastValidations || static_cast<double>(passes) < kMostSteps * static_cast<double>(steps)) return {};
   if (passes_ns < kSecondPassPercent / 100 * (steps_ns + passes_ns)) return {};
-  Finding finding;
-  finding.where = "validation";
-  finding.gain_ns = passes_ns / static_cast<double>(steps);
-  finding.whole_ns = facts.steps().MeanWithInterruptedNs() + finding.gain_ns;
-  finding.sentence = absl::StrFormat(
-      "Behind %d of %d training steps the model runs once without gradients, with as many rows: %s for each step of "
-      "%s.",
-      passes, steps, HumanTime(finding.gain_ns), HumanTime(facts.step_ns()));
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence = "table steps: a validation step of as many rows behind each training step";
-  finding.advice =
-      "If it is the same batch (accuracy of the training): use the outputs that the loss was computed from "
-      "(logits.detach()). What chooses the next data (a rollout) is needed.";
-  return {finding};
+  const double gain_ns = passes_ns / static_cast<double>(steps);
+  return {{.where = "validation",
+           .sentence = absl::StrFormat("Behind %d of %d training steps the model runs once without gradients, with as "
+                                       "many rows: %s for each step of %s.",
+                                       passes, steps, HumanTime(gain_ns), HumanTime(facts.step_ns())),
+           .gain_ns = gain_ns,
+           .evidence = "table steps: a validation step of as many rows behind each training step",
+           .advice = "If it is the same batch (accuracy of the training): use the outputs that the loss was computed "
+                     "from (logits.detach()). What chooses the next data (a rollout) is needed.",
+           .whole_ns = facts.steps().MeanWithInterruptedNs() + gain_ns}};
 }
 
 constexpr double kWarmUpPercent = 20;  // of all steps
@@ -227,7 +215,7 @@ std::vector<Finding> FindLongerSteps(const StepFacts& facts) {
   std::vector<Finding> findings = FindLongSteps(facts);
   std::vector<Finding> validation = FindSecondPasses(facts);
   if (validation.empty()) validation = FindLongValidation(facts);
-  for (Finding& finding : validation) findings.push_back(std::move(finding));
+  Append(std::move(validation), findings);
   return findings;
 }
 
@@ -250,21 +238,19 @@ std::vector<Finding> FindLongWarmUp(const StepFacts& facts) {
   const double extra_ns = warm_up_ns - warm_up * facts.step_ns();
   if (extra_ns < kLeastNs || extra_ns < kWarmUpPercent / 100 * all_ns) return {};
   const bool compiles = facts.model().HasRole(ScopeRole::kTorchRegion);
-  Finding finding;
-  finding.where = "warm-up";
-  finding.sentence = absl::StrFormat("%.0f warm-up %s %s; all %.0f steps of the run take %s, a steady one %s.", warm_up,
-                                     warm_up == 1 ? "step takes" : "steps take", HumanTime(warm_up_ns), all,
-                                     HumanTime(all_ns), HumanTime(facts.step_ns()));
-  finding.gain_ns = extra_ns / all;
-  finding.whole_ns = all_ns / all;
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kHigh;
-  finding.is_information = true;
-  finding.evidence = "table steps, phase warm-up; the time is spread over all steps of the run";
-  finding.advice = compiles ? "For runs this short: without torch.compile, or with its cache kept between runs "
-                              "(TORCHINDUCTOR_CACHE_DIR)."
-                            : "For runs this short: do several in one process; table tuning shows searches and plans.";
-  return {finding};
+  return {{.where = "warm-up",
+           .sentence = absl::StrFormat("%.0f warm-up %s %s; all %.0f steps of the run take %s, a steady one %s.",
+                                       warm_up, warm_up == 1 ? "step takes" : "steps take", HumanTime(warm_up_ns), all,
+                                       HumanTime(all_ns), HumanTime(facts.step_ns())),
+           .gain_ns = extra_ns / all,
+           .confidence = Confidence::kHigh,
+           .evidence = "table steps, phase warm-up; the time is spread over all steps of the run",
+           .advice = compiles
+                         ? "For runs this short: without torch.compile, or with its cache kept between runs "
+                           "(TORCHINDUCTOR_CACHE_DIR)."
+                         : "For runs this short: do several in one process; table tuning shows searches and plans.",
+           .is_information = true,
+           .whole_ns = all_ns / all}};
 }
 
 }  // namespace dlhook::analyzer::findings

@@ -19,9 +19,6 @@
 // of what it has just made or read, data in float64, say. Networks in channels_last convert the memory format so, too.
 
 #include "absl/strings/str_format.h"
-#include "analyzer/calls/python_places.h"
-#include "analyzer/findings/made_tensors.h"
-#include "analyzer/findings/named_operations.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/op_cost.h"
@@ -38,15 +35,15 @@ constexpr double kLowerPrecisionPercent = 10;
 
 bool IsOfType(const Op& op, absl::string_view type) { return absl::StartsWith(op.types, type); }
 
-Finding Information(const StepFacts& facts, double ns, double gain_ns) {
-  Finding finding;
-  finding.gain_ns = gain_ns;
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kLow;
-  finding.changes_numerics = true;
-  finding.is_information = true;
-  finding.sentence = absl::StrCat("Products and convolutions in float32: ", facts.PartOfStep(ns), "; ");
-  return finding;
+Finding Information(const StepFacts& facts, double ns, double gain_ns, const char* why, const char* evidence,
+                    std::string advice) {
+  return {.sentence = absl::StrCat("Products and convolutions in float32: ", facts.PartOfStep(ns), "; ", why, "."),
+          .gain_ns = gain_ns,
+          .confidence = Confidence::kLow,
+          .evidence = evidence,
+          .advice = absl::StrCat("If its precision suffices", advice),
+          .changes_numerics = true,
+          .is_information = true};
 }
 
 std::vector<Finding> Bfloat16(const StepFacts& facts) {
@@ -72,13 +69,12 @@ std::vector<Finding> Bfloat16(const StepFacts& facts) {
     gain_ns += gain_of(item);
   }
   if (!facts.IsAtLeast(gain_ns, kLowerPrecisionPercent)) return {};
-  Finding finding = Information(facts, ns, gain_ns);
+  Finding finding =
+      Information(facts, ns, gain_ns, "the processor has instructions for bfloat16, which the program does not use",
+                  "table gemm, columns types and bound; dlhook calibrate --show: bf16",
+                  facts.UsesTorch() ? ": with torch.autocast(\"cpu\", dtype=torch.bfloat16). Measure both."
+                                    : ": bfloat16 for products and convolutions. Measure both.");
   finding.where = facts.LayersOf([&](const WorkItem& item) { return gain_of(item) > 0; });
-  absl::StrAppend(&finding.sentence, "the processor has instructions for bfloat16, which the program does not use.");
-  finding.evidence = "table gemm, columns types and bound; dlhook calibrate --show: bf16";
-  finding.advice = facts.UsesTorch()
-                       ? "If its precision suffices: with torch.autocast(\"cpu\", dtype=torch.bfloat16). Measure both."
-                       : "If its precision suffices: bfloat16 for products and convolutions. Measure both.";
   return {finding};
 }
 
@@ -119,14 +115,11 @@ std::vector<Finding> Tf32(const StepFacts& facts) {
     gain_ns += kernel_ns * (1 - then_ns / now_ns);
   }
   if (!facts.IsAtLeast(gain_ns, kLowerPrecisionPercent)) return {};
-  Finding finding = Information(facts, std::min(ns, facts.step_ns()), std::min(gain_ns, facts.step_ns()));
-  absl::StrAppend(&finding.sentence, "the GPU computes them in TF32 on tensor cores, where that is allowed.");
-  finding.evidence = "table gemm, column tensor_core: \"keeps f32\"; rates as stated by the vendor";
-  finding.advice =
-      facts.UsesTorch()
-          ? "If its precision suffices (10 bits of mantissa): torch.set_float32_matmul_precision(\"high\")."
-          : "If its precision suffices (10 bits of mantissa): CUBLAS_TF32_TENSOR_OP_MATH.";
-  return {finding};
+  return {Information(facts, std::min(ns, facts.step_ns()), std::min(gain_ns, facts.step_ns()),
+                      "the GPU computes them in TF32 on tensor cores, where that is allowed",
+                      "table gemm, column tensor_core: \"keeps f32\"; rates as stated by the vendor",
+                      facts.UsesTorch() ? " (10 bits of mantissa): torch.set_float32_matmul_precision(\"high\")."
+                                        : " (10 bits of mantissa): CUBLAS_TF32_TENSOR_OP_MATH.")};
 }
 
 constexpr double kFloat64Percent = 3;
@@ -183,7 +176,7 @@ struct DoubleRun {
 class DoubleRuns {
  public:
   explicit DoubleRuns(const StepFacts& facts)
-      : facts_(facts), names_(ReadScopeNames(facts.model())), float32_(Float32Bytes(facts)) {
+      : facts_(facts), names_(facts.scope_names()), float32_(Float32Bytes(facts)) {
     const bool is_complex = absl::c_any_of(names_, [](const ScopeName& name) { return OfComplexNumbers(name.op); });
     if (float32_.empty() || is_complex) return;
     made_ = TensorsMade(facts);
@@ -230,7 +223,7 @@ class DoubleRuns {
   }
 
   const StepFacts& facts_;
-  const std::vector<ScopeName> names_;
+  const std::vector<ScopeName>& names_;
   const std::set<int64_t> float32_;
   std::vector<MadeTensor> made_;
 };
@@ -240,79 +233,70 @@ std::vector<Finding> Float64Operations(const StepFacts& facts) {
   const DoubleRuns runs(facts);
   const auto [ns, where] = runs.Time();
   if (!facts.IsAtLeast(ns, kOperationsPercent)) return {};
-  Finding finding;
-  finding.where = where;
-  const StackIndex stack = facts.model().scopes.look[runs.first].stack;
-  if (stack != kNone) finding.line = LineLabel(facts.model(), ReadPythonPlaces(facts.model())[stack]);
-  finding.gain_ns = kGain * ns;
-  finding.sentence = absl::StrCat(
-      "Operations of PyTorch compute in double precision (float64): their results are twice as large as the same "
-      "tensors in float32: ",
-      facts.PartOfStep(ns), ".");
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence = "bytes that these operations and conversions allocate; at half the bytes, half the time";
-  finding.advice =
-      "Convert where the numbers enter (NumPy makes float64 by default: astype(np.float32), "
-      "torch.from_numpy(x).float()): one such operand makes each result float64.";
-  finding.changes_numerics = true;
-  return {finding};
+  return {{.where = where,
+           .line = facts.LineOfStack(facts.model().scopes.look[runs.first].stack),
+           .sentence = absl::StrCat("Operations of PyTorch compute in double precision (float64): their results are "
+                                    "twice as large as the same tensors in float32: ",
+                                    facts.PartOfStep(ns), "."),
+           .gain_ns = kGain * ns,
+           .evidence = "bytes that these operations and conversions allocate; at half the bytes, half the time",
+           .advice = "Convert where the numbers enter (NumPy makes float64 by default: astype(np.float32), "
+                     "torch.from_numpy(x).float()): one such operand makes each result float64.",
+           .changes_numerics = true}};
 }
 
 constexpr double kConversionsPercent = 10;
 
 enum By : int { kProgram = 1, kModule, kAutocast, kOffload };
 
-// By hooks that bring a layer's weights, whatever type these have.
-bool Loads(const TraceModel& model, StackIndex stack) {
-  return stack != kNone && absl::c_any_of(model.python_stacks[stack].frames, [&](const PythonFrame& frame) {
-           return frame.file != kNone && absl::StrContains(model.names[frame.file], "/accelerate/");
-         });
+struct Conversion {
+  const char* what;
+  const char* advice;
+};
+
+Conversion ConversionBy(int by, bool is_inference) {
+  switch (by) {
+    case kProgram:
+      return {"Tensors are converted to another type",
+              "If it is data, convert it once, where it is made or read (NumPy makes float64 by default: "
+              "astype(np.float32)), or in the loader's workers."};
+    case kModule:
+      return {"Tensors are copied to another type or device",
+              "Keep one type and device within these layers, or convert once for several of them."};
+    case kOffload:
+      return {
+          "Weights are copied again",
+          "accelerate's hooks read them from disk or memory for each pass (disk_offload, cpu_offload, device_map with "
+          "\"disk\" or \"cpu\"): keep in place what memory has room for, or do more in a pass (a larger batch)."};
+    default:
+      return {"Tensors are converted to another type inside of operations, as autocast does,",
+              is_inference ? "Convert the model once, model.to(torch.bfloat16), in place of torch.autocast: it "
+                             "converts weights for each use."
+                           : "A larger batch: the weights are converted once in a pass, however many rows it has."};
+  }
 }
 
 Finding OfConversions(const StepFacts& facts, const NamedOperations& found, int by) {
-  Finding finding;
-  if (by != kProgram) {
-    finding.where =
-        facts.LayersOf([](const WorkItem& item) { return item.scope != nullptr && item.scope->op == "copy_"; });
-  }
-  finding.line = found.Line(facts);
-  finding.gain_ns = std::min(found.ns, facts.step_ns());
-  const char* const what = by == kOffload ? "Weights are copied again"
-                           : by == kAutocast
-                               ? "Tensors are converted to another type inside of operations, as autocast does,"
-                           : by == kModule ? "Tensors are copied to another type or device"
-                                           : "Tensors are converted to another type";
-  finding.sentence =
-      absl::StrFormat("%s in each %s (aten::_to_copy): %s.", what, facts.StepNoun(), facts.PartOfStep(finding.gain_ns));
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence = "table work: aten::copy_ of these layers; whether only the memory format changes is not recorded";
-  if (by == kProgram) {
-    finding.advice =
-        "If it is data, convert it once, where it is made or read (NumPy makes float64 by default: "
-        "astype(np.float32)), or in the loader's workers.";
-  } else if (by == kOffload) {
-    finding.advice =
-        "accelerate's hooks read them from disk or memory for each pass (disk_offload, cpu_offload, device_map with "
-        "\"disk\" or \"cpu\"): keep in place what memory has room for, or do more in a pass (a larger batch).";
-  } else if (by == kModule) {
-    finding.advice = "Keep one type and device within these layers, or convert once for several of them.";
-  } else if (facts.steps().kind == StepKind::kInference) {
-    finding.advice =
-        "Convert the model once, model.to(torch.bfloat16), in place of torch.autocast: it converts weights for each "
-        "use.";
-    finding.changes_numerics = true;
-  } else {
-    finding.advice = "A larger batch: the weights are converted once in a pass, however many rows it has.";
-    finding.is_information = true;
-  }
-  return finding;
+  const auto is_copy = [](const WorkItem& item) { return item.scope != nullptr && item.scope->op == "copy_"; };
+  const bool is_inference = facts.steps().kind == StepKind::kInference;
+  const Conversion conversion = ConversionBy(by, is_inference);
+  const double gain_ns = std::min(found.ns, facts.step_ns());
+  return {.where = by == kProgram ? "" : facts.LayersOf(is_copy),
+          .line = found.Line(facts),
+          .sentence = absl::StrFormat("%s in each %s (aten::_to_copy): %s.", conversion.what, facts.StepNoun(),
+                                      facts.PartOfStep(gain_ns)),
+          .gain_ns = gain_ns,
+          .evidence = "table work: aten::copy_ of these layers; whether only the memory format changes is not recorded",
+          .advice = conversion.advice,
+          .changes_numerics = by == kAutocast && is_inference,
+          .is_information = by == kAutocast && !is_inference};
 }
 
 }  // namespace
 
 std::vector<Finding> FindLowerPrecision(const StepFacts& facts) {
   std::vector<Finding> findings = Bfloat16(facts);
-  for (Finding& finding : Tf32(facts)) findings.push_back(std::move(finding));
+  Append(Tf32(facts), findings);
   return findings;
 }
 
@@ -322,33 +306,33 @@ std::vector<Finding> FindFloat64(const StepFacts& facts) {
   };
   const double ns = facts.Sum(is_double);
   if (!facts.IsAtLeast(ns, kFloat64Percent)) return Float64Operations(facts);
-  Finding finding;
-  finding.where = facts.LayersOf(is_double);
-  finding.line = facts.LineOfLongest(is_double);
-  finding.sentence = absl::StrCat("The libraries compute in double precision (float64): ", facts.PartOfStep(ns), ".");
-  finding.gain_ns = kGain * ns;
-  finding.Estimate(GainBasis::kComputed);
-  finding.evidence = "table gemm, column types: float32 does twice as many operations in the same time";
-  finding.advice = "If double precision is not needed, find where it comes from";
-  absl::StrAppend(&finding.advice,
-                  RunsPython(facts.model())
-                      ? ": NumPy makes float64 by default (dtype=np.float32, x.astype(np.float32))"
-                      : "; libraries have the same functions for float32 (sgemm for dgemm), but not every language "
-                        "has such numbers (R has none)",
-                  facts.UsesTorch() ? "; a float64 array makes float64 tensors (torch.from_numpy(x).float())." : ".");
-  finding.changes_numerics = true;
-  return {finding};
+  return {{.where = facts.LayersOf(is_double),
+           .line = facts.LineOfLongest(is_double),
+           .sentence = absl::StrCat("The libraries compute in double precision (float64): ", facts.PartOfStep(ns), "."),
+           .gain_ns = kGain * ns,
+           .basis = GainBasis::kComputed,
+           .evidence = "table gemm, column types: float32 does twice as many operations in the same time",
+           .advice = absl::StrCat(
+               "If double precision is not needed, find where it comes from",
+               RunsPython(facts.model()) ? ": NumPy makes float64 by default (dtype=np.float32, x.astype(np.float32))"
+                                         : "; libraries have the same functions for float32 (sgemm for dgemm), but not "
+                                           "every language has such numbers (R has none)",
+               facts.UsesTorch() ? "; a float64 array makes float64 tensors (torch.from_numpy(x).float())." : "."),
+           .changes_numerics = true}};
 }
 
 std::vector<Finding> FindTypeConversions(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.HasGpuTimes()) return {};
   const auto is_own = [](const std::string& op) { return op == "_to_copy" || op == "to" || op == "type_as"; };
-  const std::vector<ScopeName> names = ReadScopeNames(facts.model());
+  // By hooks that bring a layer's weights, whatever type these have.
+  const std::vector<bool> loads = facts.StacksWith(
+      [](const std::string& file, const std::string&) { return absl::StrContains(file, "/accelerate/"); });
   const auto found_by = SumNamedOperations(
       facts, [](const std::string& op) { return op == "_to_copy" ? kProgram : 0; },
       [&](int, ScopeIndex scope, ScopeIndex outermost) -> int {
-        if (!is_own(names[facts.model().scopes.look[outermost].name].op)) return kAutocast;
-        if (Loads(facts.model(), facts.model().scopes.look[outermost].stack)) return kOffload;
+        const ScopeLook& look = facts.model().scopes.look[outermost];
+        if (!is_own(facts.scope_names()[look.name].op)) return kAutocast;
+        if (look.stack != kNone && loads[look.stack]) return kOffload;
         const LayerIndex layer = facts.attribution().of_scope[scope].layer;
         const bool in_module = layer != kNone && !facts.attribution().layers[layer].module.empty();
         return in_module ? kModule : kProgram;

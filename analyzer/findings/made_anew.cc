@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/table/table_ops.h"
@@ -99,8 +98,7 @@ std::vector<Finding> FindModulesMadeAnew(const StepFacts& facts) {
   for (const PythonStack& stack : model.python_stacks) {
     makes.push_back(Makes::kNothing);
     for (const PythonFrame& frame : stack.frames) {
-      const std::string& function = frame.function == kNone ? "" : model.names[frame.function];
-      const std::string& file = frame.file == kNone ? "" : model.names[frame.file];
+      const std::string &file = model.names[frame.file], &function = model.names[frame.function];
       if (absl::EndsWith(file, "/copy.py") && function == "deepcopy") makes.back() = Makes::kCopies;
       if (absl::EndsWith(file, "/torch/nn/init.py") || absl::EndsWith(function, "reset_parameters") ||
           absl::EndsWith(function, "load_state_dict"))
@@ -110,53 +108,48 @@ std::vector<Finding> FindModulesMadeAnew(const StepFacts& facts) {
   const auto makes_of = [&](ScopeIndex scope) {
     return scopes.look[scope].stack == kNone ? Makes::kNothing : makes[scopes.look[scope].stack];
   };
-  std::map<Makes, double> ns;
-  std::map<Makes, std::map<StackIndex, double>> by_stack;
-  std::map<Makes, std::set<std::pair<ProcessIndex, size_t>>> steps;
+  struct Made {
+    double ns = 0;
+    std::map<StackIndex, double> by_stack;
+    std::set<std::pair<ProcessIndex, size_t>> steps;
+  };
+  std::map<Makes, Made> all;
   ScopeIndex last = kNone;  // by the same thread
-  ForEachScopeThat(
-      scopes, [&](const ScopeLook& look) { return look.kind == ScopeKind::kFrameworkOp; },
-      [&](ScopeIndex scope) {
-        const ScopeIndex parent = scopes.parent[scope];
-        if (parent != kNone && scopes.look[parent].kind == ScopeKind::kFrameworkOp) return;
-        const bool is_next = last != kNone && scopes.thread[last] == scopes.thread[scope];
-        const int64_t before_ns = is_next ? scopes.start_ns[scope] - scopes.EndOf(last) : 0;
-        const Makes kind = makes_of(scope);
-        const bool goes_on =
-            is_next && kind == Makes::kCopies && makes_of(last) == kind && before_ns < kBetweenCopiesNs;
-        last = scope;
-        if (kind == Makes::kNothing) return;
-        const ProcessIndex process = model.threads[scopes.thread[scope]].process;
-        const size_t step = facts.StepAt(process, scopes.start_ns[scope]);
-        if (step == kNone) return;
-        const auto own_ns = static_cast<double>(scopes.duration_ns[scope] + (goes_on ? before_ns : 0));
-        ns[kind] += own_ns / facts.count();
-        by_stack[kind][scopes.look[scope].stack] += own_ns;
-        steps[kind].insert({process, step});
-      });
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+    if (!facts.IsOutermostOp(scope)) continue;
+    const bool is_next = last != kNone && scopes.thread[last] == scopes.thread[scope];
+    const int64_t before_ns = is_next ? scopes.start_ns[scope] - scopes.EndOf(last) : 0;
+    const Makes kind = makes_of(scope);
+    const bool goes_on = is_next && kind == Makes::kCopies && makes_of(last) == kind && before_ns < kBetweenCopiesNs;
+    last = scope;
+    const size_t step = kind == Makes::kNothing ? kNone : facts.StepOfScope(scope);
+    if (step == kNone) continue;
+    const auto own_ns = static_cast<double>(scopes.duration_ns[scope] + (goes_on ? before_ns : 0));
+    Made& made = all[kind];
+    made.ns += own_ns / facts.count();
+    made.by_stack[scopes.look[scope].stack] += own_ns;
+    made.steps.insert({model.threads[scopes.thread[scope]].process, step});
+  }
   std::vector<Finding> findings;
-  for (const auto& [kind, sum_ns] : ns) {
-    if (static_cast<double>(steps[kind].size()) < kEachStep * facts.count() ||
-        !facts.IsAtLeast(sum_ns, 100 * kLeastPart))
+  for (const auto& [kind, made] : all) {
+    if (static_cast<double>(made.steps.size()) < kEachStep * facts.count() ||
+        !facts.IsAtLeast(made.ns, 100 * kLeastPart))
       continue;
-    const auto longest =
-        absl::c_max_element(by_stack[kind], [](const auto& a, const auto& b) { return a.second < b.second; });
     const bool copies = kind == Makes::kCopies;
-    Finding& finding = findings.emplace_back();
-    finding.line = LineLabel(model, ReadPythonPlaces(model)[longest->first]);
-    finding.gain_ns = std::min(sum_ns, facts.step_ns());
-    finding.sentence = absl::StrCat(copies ? "copy.deepcopy copies tensors, as of a module or its state_dict, in each "
-                                           : "Parameters are filled or loaded, as where a network is made, in each ",
-                                    facts.StepNoun(), ": ", facts.PartOfStep(finding.gain_ns),
-                                    copies ? "." : ", besides what Python does for it.");
-    finding.Estimate(GainBasis::kUpperBound);
-    finding.evidence = copies ? "operations that copy.deepcopy calls, and the time between them"
-                              : "operations that torch/nn/init.py, reset_parameters or load_state_dict call";
-    finding.advice =
-        copies ? "Copy more rarely (once an epoch, or only what is better), or into tensors that are there: "
-                 "torch._foreach_copy_(kept, list(model.parameters()))."
-               : "Make the network once, before the loop, and use it again; weights that change can be copied "
-                 "into it.";
+    const double gain_ns = std::min(made.ns, facts.step_ns());
+    findings.push_back(
+        {.line = facts.LineOfStack(MostOf(made.by_stack)->first),
+         .sentence = absl::StrCat(copies ? "copy.deepcopy copies tensors, as of a module or its state_dict, in each "
+                                         : "Parameters are filled or loaded, as where a network is made, in each ",
+                                  facts.StepNoun(), ": ", facts.PartOfStep(gain_ns),
+                                  copies ? "." : ", besides what Python does for it."),
+         .gain_ns = gain_ns,
+         .evidence = copies ? "operations that copy.deepcopy calls, and the time between them"
+                            : "operations that torch/nn/init.py, reset_parameters or load_state_dict call",
+         .advice = copies ? "Copy more rarely (once an epoch, or only what is better), or into tensors that are there: "
+                            "torch._foreach_copy_(kept, list(model.parameters()))."
+                          : "Make the network once, before the loop, and use it again; weights that change can be "
+                            "copied into it."});
   }
   return findings;
 }
@@ -167,29 +160,26 @@ std::vector<Finding> FindMadeAnew(const StepFacts& facts) {
   }
   const Pipelines pipelines = PipelinesIn(facts);
   if (!AreMany(facts, pipelines) || pipelines.ns < kLeastPart * pipelines.whole_ns) return {};
-  Finding finding;
-  finding.where = "input";
   std::string called;
-  if (pipelines.stack != kNone) {
-    const PythonPlace place = ReadPythonPlaces(facts.model())[pipelines.stack];
-    finding.line = LineLabel(facts.model(), place);
-    called = CalledBy(facts.model(), pipelines.stack, place);
-  }
+  if (pipelines.stack != kNone) called = CalledBy(facts.model(), pipelines.stack, facts.places()[pipelines.stack]);
   const std::string step = facts.StepNoun();
-  finding.sentence = absl::StrFormat(
-      "%s makes a new pipeline of tf.data %.2g times a %s, %s each from its first operation until its iterator is "
-      "there: %s of %s%s (%.0f %%).",
-      called.empty() ? "The program" : called, pipelines.count, step, HumanTime(pipelines.ns / pipelines.count),
-      HumanTime(pipelines.ns), HumanTime(pipelines.whole_ns),
-      facts.HasSteps() ? absl::StrCat(" from one ", step, " to the next") : "",
-      100 * pipelines.ns / pipelines.whole_ns);
-  finding.gain_ns = pipelines.ns;
-  finding.whole_ns = pipelines.whole_ns;
-  finding.evidence = "scopes \"EagerLocalExecute: …Dataset\" to \"EagerLocalExecute: MakeIterator\"";
-  finding.advice =
-      "Call the model itself (model(x), in a tf.function; train_on_batch, test_on_batch) instead of predict, evaluate "
-      "or fit for each batch, or give one such call many rows at once; make a tf.data pipeline once, before the loop.";
-  return {finding};
+  return {{.where = "input",
+           .line = facts.LineOfStack(pipelines.stack),
+           .sentence = absl::StrFormat("%s makes a new pipeline of tf.data %.2g times a %s, %s each from its first "
+                                       "operation until its iterator is there: %s of %s%s (%.0f %%).",
+                                       called.empty() ? "The program" : called, pipelines.count, step,
+                                       HumanTime(pipelines.ns / pipelines.count), HumanTime(pipelines.ns),
+                                       HumanTime(pipelines.whole_ns),
+                                       facts.HasSteps() ? absl::StrCat(" from one ", step, " to the next") : "",
+                                       100 * pipelines.ns / pipelines.whole_ns),
+           .gain_ns = pipelines.ns,
+           .basis = GainBasis::kMeasured,
+           .confidence = Confidence::kHigh,
+           .evidence = "scopes \"EagerLocalExecute: …Dataset\" to \"EagerLocalExecute: MakeIterator\"",
+           .advice = "Call the model itself (model(x), in a tf.function; train_on_batch, test_on_batch) instead of "
+                     "predict, evaluate or fit for each batch, or give one such call many rows at once; make a tf.data "
+                     "pipeline once, before the loop.",
+           .whole_ns = pipelines.whole_ns}};
 }
 
 }  // namespace dlhook::analyzer::findings

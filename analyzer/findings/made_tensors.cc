@@ -1,18 +1,19 @@
-#include "analyzer/findings/made_tensors.h"
-
-#include "analyzer/analysis/memory_use.h"
+#include "analyzer/findings/rules.h"
 
 namespace dlhook::analyzer::inline findings {
+
+const std::vector<DeviceMemory>& MemoryOfDevices(const StepFacts& facts) {
+  static const auto& kNothing = *new std::vector<DeviceMemory>;
+  const LayerAnalysis& analysis = *facts.options().analysis;
+  if (facts.model().memory.empty()) return kNothing;
+  return analysis.Derived<MemoryUse>(facts.model(), facts.attribution(), analysis.steps()).devices;
+}
 
 std::vector<MadeTensor> TensorsMade(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   const ScopeColumns& scopes = model.scopes;
-  if (model.memory.empty()) return {};
-  const auto is_op = [&](ScopeIndex of) { return of != kNone && scopes.look[of].kind == ScopeKind::kFrameworkOp; };
-  const std::vector<ScopeName> names = ReadScopeNames(model);
   std::map<ScopeIndex, MadeTensor> by_scope;
-  const auto& analysis = *facts.options().analysis;
-  for (const DeviceMemory& device : analysis.Derived<MemoryUse>(model, facts.attribution(), analysis.steps()).devices) {
+  for (const DeviceMemory& device : MemoryOfDevices(facts)) {
     if (device.device != 0) continue;
     std::multiset<int64_t> alive;
     std::multimap<size_t, int64_t> dying;  // by event
@@ -23,12 +24,12 @@ std::vector<MadeTensor> TensorsMade(const StepFacts& facts) {
       const int64_t largest_before = alive.empty() ? 0 : *alive.rbegin();
       alive.insert(born.bytes);
       if (block.died != SIZE_MAX) dying.emplace(block.died, born.bytes);
-      if (!is_op(born.scope)) continue;
+      if (!facts.IsOp(born.scope)) continue;
       ScopeIndex scope = born.scope;  // the outermost
       bool converts = false;
       for (;; scope = scopes.parent[scope]) {
-        converts |= names[scopes.look[scope].name].op == "_to_copy";
-        if (!is_op(scopes.parent[scope])) break;
+        converts |= facts.scope_names()[scopes.look[scope].name].op == "_to_copy";
+        if (!facts.IsOp(scopes.parent[scope])) break;
       }
       const bool stays = block.died == SIZE_MAX || model.memory[block.died].time_ns >= scopes.EndOf(scope);
       const size_t step = stays || converts ? facts.StepAt(device.process, scopes.start_ns[scope]) : kNone;

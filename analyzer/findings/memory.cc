@@ -6,8 +6,6 @@
 // fragmented-memory: when most is held, the allocator has reserved much more.
 
 #include "absl/strings/str_format.h"
-#include "analyzer/analysis/memory_use.h"
-#include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/table_ops.h"
@@ -30,17 +28,17 @@ constexpr double kBytesOfPage = 4096;
 
 std::string Bytes(int64_t bytes) { return HumanCell(bytes, "bytes"); }
 
-Finding MemoryFinding(int64_t bytes) {
-  Finding finding;
-  finding.bytes = bytes;
-  finding.is_information = true;
-  return finding;
-}
-
-const MemoryUse* UseOf(const StepFacts& facts) {
-  if (facts.model().memory.empty()) return nullptr;
-  return &facts.options().analysis->Derived<MemoryUse>(facts.model(), facts.attribution(),
-                                                       facts.options().analysis->steps());
+Finding MemoryFinding(int64_t bytes, std::string where, std::string line, std::string sentence, const char* evidence,
+                      const char* advice) {
+  return {.where = std::move(where),
+          .line = std::move(line),
+          .sentence = std::move(sentence),
+          .basis = GainBasis::kMeasured,
+          .confidence = Confidence::kHigh,
+          .evidence = evidence,
+          .advice = advice,
+          .is_information = true,
+          .bytes = bytes};
 }
 
 int64_t LastEventNs(const TraceModel& model, ProcessIndex process) {
@@ -80,8 +78,7 @@ const MemoryBlock* LargestLeft(const TraceModel& model, const DeviceMemory& devi
     bytes += born.bytes;
     one = &block;
   }
-  const auto most =
-      absl::c_max_element(left, [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
+  const auto most = MostOf(left, [](const auto& of) { return of.first; });
   return most == left.end() ? nullptr : most->second.second;
 }
 
@@ -99,9 +96,7 @@ bool RecordsUnusedGraph(const StepFacts& facts) {
   const ScopeColumns& scopes = facts.model().scopes;
   int64_t first = INT64_MAX, last = -1;
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
-    if (scopes.look[scope].kind != ScopeKind::kFrameworkOp || scopes.link[scope] < 0) continue;
-    const ProcessIndex process = facts.model().threads[scopes.thread[scope]].process;
-    if (facts.StepAt(process, scopes.start_ns[scope]) == kNone) continue;
+    if (!facts.IsOp(scope) || scopes.link[scope] < 0 || facts.StepOfScope(scope) == kNone) continue;
     first = std::min(first, scopes.link[scope]);
     last = std::max(last, scopes.link[scope]);
   }
@@ -119,10 +114,8 @@ double CostOfNewPagesNs(const StepFacts& facts) {
 }  // namespace
 
 std::vector<Finding> FindGrowingMemory(const StepFacts& facts) {
-  const MemoryUse* const use = UseOf(facts);
   std::vector<Finding> findings;
-  for (size_t i = 0; use != nullptr && i < use->devices.size(); ++i) {
-    const DeviceMemory& device = use->devices[i];
+  for (const DeviceMemory& device : MemoryOfDevices(facts)) {
     const auto& tracks = facts.options().analysis->steps();
     const auto track = absl::c_find_if(tracks, [&](const StepTrack& other) { return other.process == device.process; });
     if (track == tracks.end() || track->steps.size() < kSettlingSteps) continue;
@@ -146,29 +139,27 @@ std::vector<Finding> FindGrowingMemory(const StepFacts& facts) {
         std::max(static_cast<double>(kLeastGrowth), kLeastGrowthPart * static_cast<double>(device.peak_bytes));
     if (static_cast<double>(growth) < least) continue;
     if (static_cast<double>(grown) < kOfTheSteps * static_cast<double>(growths.size())) continue;
-    Finding finding = MemoryFinding(growth);
     const MemoryBlock* const left = LargestLeft(facts.model(), device, steps.front().end_ns, steps.back().end_ns);
-    if (left != nullptr) finding.where = AllocatorOf(facts, *left);
-    if (left != nullptr && left->stack != kNone)
-      finding.line = LineLabel(facts.model(), ReadPythonPlaces(facts.model())[left->stack]);
-    finding.sentence = absl::StrFormat(
-        "Memory on %s grows by %s a %s, from %s to %s over %d of them%s.", MemoryDeviceName(device.device),
-        Bytes(growth / static_cast<int64_t>(held.size() - 1)), facts.StepNoun(), Bytes(held.front()),
-        Bytes(held.back()), held.size(),
-        finding.where.empty() ? "" : absl::StrCat("; most of what stays was allocated by ", finding.where));
-    finding.evidence = "table memory: rows that outlive their step";
-    finding.advice =
+    const std::string where = left == nullptr ? "" : AllocatorOf(facts, *left);
+    Finding finding = MemoryFinding(
+        growth, where, left == nullptr ? "" : facts.LineOfStack(left->stack),
+        absl::StrFormat("Memory on %s grows by %s a %s, from %s to %s over %d of them%s.",
+                        MemoryDeviceName(device.device), Bytes(growth / static_cast<int64_t>(held.size() - 1)),
+                        facts.StepNoun(), Bytes(held.front()), Bytes(held.back()), held.size(),
+                        where.empty() ? "" : absl::StrCat("; most of what stays was allocated by ", where)),
+        "table memory: rows that outlive their step",
         RecordsUnusedGraph(facts)
             ? "A result that is kept keeps the graph that PyTorch records for its gradient, and nothing computes "
               "gradients here: put torch.inference_mode() or torch.no_grad() around the requests."
             : "Look for a list, a dictionary or an attribute that keeps tensors of each step. A loss that is kept "
-              "keeps its whole graph: keep loss.item() or loss.detach().";
+              "keeps its whole graph: keep loss.item() or loss.detach().");
     const double pages_ns = device.device == 0 ? CostOfNewPagesNs(facts) : 0;
     if (facts.IsAtLeast(pages_ns, kNewPagesPercent)) {
       finding.is_information = false;
       finding.bytes = 0;
       finding.gain_ns = pages_ns;
-      finding.Estimate(GainBasis::kComputed);
+      finding.basis = GainBasis::kComputed;
+      finding.confidence = Confidence::kMedium;
       absl::StrAppend(&finding.sentence, " The kernel's new pages for it take ", facts.PartOfStep(pages_ns), ".");
     }
     findings.push_back(std::move(finding));
@@ -177,11 +168,9 @@ std::vector<Finding> FindGrowingMemory(const StepFacts& facts) {
 }
 
 std::vector<Finding> FindKeptActivations(const StepFacts& facts) {
-  const MemoryUse* const use = UseOf(facts);
   const TraceModel& model = facts.model();
   std::vector<Finding> findings;
-  for (size_t i = 0; use != nullptr && i < use->devices.size(); ++i) {
-    const DeviceMemory& device = use->devices[i];
+  for (const DeviceMemory& device : MemoryOfDevices(facts)) {
     const auto gpu = absl::c_find_if(model.gpu_devices, [&](const GpuDevice& other) {
       return other.process == device.process && other.ordinal + 1 == device.device;
     });
@@ -191,39 +180,33 @@ std::vector<Finding> FindKeptActivations(const StepFacts& facts) {
     for (const auto& [layer, sum] : KeptByLayer(model, device)) {
       const int64_t bytes = sum.at_peak_bytes;
       if (static_cast<double>(bytes) < kMostOfPeak * peak) continue;
-      Finding finding = MemoryFinding(bytes);
-      finding.where = facts.attribution().layers[layer].name;
-      finding.line = facts.attribution().layers[layer].line;
-      finding.sentence = absl::StrCat(finding.where, " keeps ", Bytes(bytes), " for the backward pass, of a peak of ",
-                                      Bytes(device.peak_bytes), " on ", MemoryDeviceName(device.device), ".");
-      finding.evidence = "table memory: its rows kept for backward";
-      finding.advice =
-          "Checkpoint it (torch.utils.checkpoint): its forward pass runs twice, its activations need not be kept.";
-      findings.push_back(std::move(finding));
+      const Layer& of = facts.attribution().layers[layer];
+      findings.push_back(MemoryFinding(
+          bytes, of.name, of.line,
+          absl::StrCat(of.name, " keeps ", Bytes(bytes), " for the backward pass, of a peak of ",
+                       Bytes(device.peak_bytes), " on ", MemoryDeviceName(device.device), "."),
+          "table memory: its rows kept for backward",
+          "Checkpoint it (torch.utils.checkpoint): its forward pass runs twice, its activations need not be kept."));
     }
   }
   return findings;
 }
 
 std::vector<Finding> FindFragmentedMemory(const StepFacts& facts) {
-  const MemoryUse* const use = UseOf(facts);
   std::vector<Finding> findings;
-  for (size_t i = 0; use != nullptr && i < use->devices.size(); ++i) {
-    const DeviceMemory& device = use->devices[i];
+  for (const DeviceMemory& device : MemoryOfDevices(facts)) {
     const int64_t unused = device.peak_reserved_bytes - device.peak_bytes;
     if (unused < kLargePeak ||
         static_cast<double>(unused) < kUnusedPart * static_cast<double>(device.peak_reserved_bytes))
       continue;
-    Finding finding = MemoryFinding(unused);
-    finding.sentence =
+    findings.push_back(MemoryFinding(
+        unused, "", "",
         absl::StrCat("When most memory is held on ", MemoryDeviceName(device.device), ", ", Bytes(device.peak_bytes),
                      ", PyTorch has reserved ", Bytes(device.peak_reserved_bytes),
-                     ": the rest is kept for later, or in pieces that do not fit.");
-    finding.evidence = "table memory: reserved, not used";
-    finding.advice =
+                     ": the rest is kept for later, or in pieces that do not fit."),
+        "table memory: reserved, not used",
         "If memory runs out: PYTORCH_ALLOC_CONF=expandable_segments:True; or one step at the largest size before the "
-        "others.";
-    findings.push_back(std::move(finding));
+        "others."));
   }
   return findings;
 }

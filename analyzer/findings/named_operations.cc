@@ -1,16 +1,7 @@
-#include "analyzer/findings/named_operations.h"
-
-#include "absl/algorithm/container.h"
-#include "analyzer/calls/python_places.h"
+#include "analyzer/findings/rules.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
-
-template <typename Key>
-std::pair<Key, double> Longest(const std::map<Key, double>& by) {
-  const auto most = absl::c_max_element(by, [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == by.end() ? std::pair(Key(kNone), 0.0) : std::pair(most->first, most->second);
-}
 
 // Those that begin a quarter as many scopes as the busiest one of their process, or more: what one beside the steps does (a
 // monitor, a loader) takes no time of these.
@@ -33,17 +24,13 @@ std::vector<bool> ThreadsThatCount(const TraceModel& model) {
 
 std::string NamedOperations::Line(const StepFacts& facts) const {
   std::map<std::string, double> by_line;  // of several stacks
-  const std::vector<PythonPlace> places = ReadPythonPlaces(facts.model());
-  for (const auto& [stack, ns] : by_stack) {
-    if (stack != kNone) by_line[LineLabel(facts.model(), places[stack])] += ns;
-  }
+  for (const auto& [stack, ns] : by_stack) by_line[facts.LineOfStack(stack)] += ns;
   by_line.erase("");
-  const auto stack = absl::c_max_element(by_line, [](const auto& a, const auto& b) { return a.second < b.second; });
-  const auto [layer, layer_ns] = Longest(by_layer);
-  const std::string line = stack == by_line.end() ? "" : stack->first;
-  const double stack_ns = stack == by_line.end() ? 0 : stack->second;
-  const std::string of_layer = layer == kNone ? "" : facts.attribution().layers[layer].line;
-  return line.empty() || (!of_layer.empty() && layer_ns > stack_ns) ? of_layer : line;
+  const auto line = MostOf(by_line);
+  const auto layer = MostOf(by_layer);
+  const std::string of_layer = layer == by_layer.end() ? "" : facts.attribution().layers[layer->first].line;
+  if (line == by_line.end() || (!of_layer.empty() && layer->second > line->second)) return of_layer;
+  return line->first;
 }
 
 std::map<int, NamedOperations> SumNamedOperations(const StepFacts& facts,
@@ -51,20 +38,17 @@ std::map<int, NamedOperations> SumNamedOperations(const StepFacts& facts,
                                                   const std::function<int(int, ScopeIndex, ScopeIndex)>& refine) {
   const TraceModel& model = facts.model();
   const ScopeColumns& scopes = model.scopes;
-  const std::vector<ScopeName> names = ReadScopeNames(model);
+  const std::vector<ScopeName>& names = facts.scope_names();
   std::vector<int> kinds;  // by name
   for (const ScopeName& name : names) kinds.push_back(kind(name.op));
-  const auto is_op = [&](ScopeIndex scope) {
-    return scope != kNone && scopes.look[scope].kind == ScopeKind::kFrameworkOp;
-  };
   const std::vector<bool> counts = ThreadsThatCount(model);
   std::map<int, NamedOperations> all;
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
-    if (!is_op(scope) || kinds[scopes.look[scope].name] == 0 || !counts[scopes.thread[scope]]) continue;
-    if (facts.StepAt(model.threads[scopes.thread[scope]].process, scopes.start_ns[scope]) == kNone) continue;
+    if (!facts.IsOp(scope) || kinds[scopes.look[scope].name] == 0 || !counts[scopes.thread[scope]]) continue;
+    if (facts.StepOfScope(scope) == kNone) continue;
     ScopeIndex outermost = scope;  // which has the line
     bool is_inside = false;
-    while (is_op(scopes.parent[outermost])) {
+    while (facts.IsOp(scopes.parent[outermost])) {
       outermost = scopes.parent[outermost];
       is_inside |= kinds[scopes.look[outermost].name] != 0;
     }

@@ -9,7 +9,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -67,12 +66,11 @@ std::vector<Finding> FindPassesAgain(const StepFacts& facts) {
   }
   gain_ns = std::min(gain_ns / facts.count(), facts.step_ns());
   if (!facts.IsAtLeast(gain_ns, kNeedlessPercent) || GrowthOfSteps(facts)) return {};
-  const auto longest = absl::c_max_element(by_stack, [](const auto& a, const auto& b) { return a.second < b.second; });
-  Finding finding;
-  finding.where = facts.LayersOf([&](const WorkItem& item) {
+  const auto longest = MostOf(by_stack);
+  Finding finding = {.where = facts.LayersOf([&](const WorkItem& item) {
     return absl::c_any_of(item.group->layers, [&](LayerIndex layer) { return layers.contains(layer); });
-  });
-  if (longest != by_stack.end()) finding.line = LineLabel(model, ReadPythonPlaces(model)[longest->first]);
+  })};
+  if (longest != by_stack.end()) finding.line = facts.LineOfStack(longest->first);
   finding.gain_ns = gain_ns;
   finding.sentence =
       absl::StrFormat("Backward passes run %.0f times through the same forward pass: %s.", all_runs / all_nodes,
@@ -120,19 +118,16 @@ std::vector<Finding> FindUnusedGradients(const StepFacts& facts) {
   const auto is_in = [](const WorkItem& item) { return IsBackward(item.doing.direction); };
   const double gain_ns = facts.Sum(is_in) * (1 - updated / gradients);
   if (!facts.IsAtLeast(gain_ns, kNeedlessPercent)) return {};
-  Finding finding;
-  finding.where = facts.LayersOf(is_in);
-  finding.line = facts.LineOfLongest(is_in);
-  finding.gain_ns = gain_ns;
-  finding.sentence = absl::StrFormat(
-      "%.0f gradients of parameters are computed for every %.0f that optimizers use: backward passes take %s.",
-      gradients, updated, facts.PartOfStep(facts.Sum(is_in)));
-  finding.evidence =
-      "nodes AccumulateGrad, and operations of the optimizers; the gain: this part of the backward passes";
-  finding.advice =
-      "requires_grad_(False) for layers that are not trained; detach() what one network passes to another one's loss "
-      "(a GAN: fake.detach()); freeze a network while only another one is updated.";
-  return {finding};
+  return {
+      {.where = facts.LayersOf(is_in),
+       .line = facts.LineOfLongest(is_in),
+       .sentence = absl::StrFormat(
+           "%.0f gradients of parameters are computed for every %.0f that optimizers use: backward passes take %s.",
+           gradients, updated, facts.PartOfStep(facts.Sum(is_in))),
+       .gain_ns = gain_ns,
+       .evidence = "nodes AccumulateGrad, and operations of the optimizers; the gain: this part of the backward passes",
+       .advice = "requires_grad_(False) for layers that are not trained; detach() what one network passes to another "
+                 "one's loss (a GAN: fake.detach()); freeze a network while only another one is updated."}};
 }
 
 }  // namespace
@@ -141,7 +136,6 @@ std::vector<Finding> FindNeedlessBackward(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.steps().kind != StepKind::kTraining || facts.HasGpuTimes()) return {};
   std::vector<Finding> findings = FindPassesAgain(facts);
   if (findings.empty()) findings = FindUnusedGradients(facts);
-  for (Finding& finding : findings) finding.Estimate(GainBasis::kUpperBound);
   return findings;
 }
 

@@ -94,7 +94,7 @@ Programs ProgramsOf(const StepFacts& facts) {
     ++lines[facts.model().compiled_ops[run.first].line];
   }
   lines.erase("");
-  const auto most = absl::c_max_element(lines, [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most = MostOf(lines);
   if (most != lines.end()) programs.line = most->first;
   return programs;
 }
@@ -129,28 +129,19 @@ std::map<std::string, Loop> LoopsOf(const StepFacts& facts) {
 }
 
 Finding OpByOp(double gain_ns, std::string sentence, std::string advice) {
-  Finding finding;
-  finding.gain_ns = gain_ns;
-  finding.sentence = std::move(sentence);
-  finding.advice = std::move(advice);
-  finding.Estimate(GainBasis::kUpperBound);
-  return finding;
+  return {.sentence = std::move(sentence), .gain_ns = gain_ns, .advice = std::move(advice)};
 }
 
 // Whether most operations run within a call of a tf.function, which then makes no graph.
 bool RunsFunctionsEagerly(const StepFacts& facts) {
   const TraceModel& model = facts.model();
+  const std::vector<bool> of_function = facts.StacksWith(
+      [](const std::string& file, const std::string&) { return absl::EndsWith(file, "/polymorphic_function.py"); });
   int64_t inside = 0, all = 0;
-  std::map<StackIndex, bool> known;
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
     const ScopeLook& look = model.scopes.look[scope];
     if (look.stack == kNone || !absl::StartsWith(model.names[look.name], kEagerOp)) continue;
-    const auto [found, is_new] = known.try_emplace(look.stack);
-    for (const PythonFrame& frame : model.python_stacks[look.stack].frames) {
-      if (!is_new) break;
-      found->second |= frame.file != kNone && absl::EndsWith(model.names[frame.file], "/polymorphic_function.py");
-    }
-    inside += found->second ? 1 : 0;
+    inside += of_function[look.stack] ? 1 : 0;
     ++all;
   }
   return 2 * inside > all;
@@ -192,8 +183,7 @@ std::vector<Finding> InExecutor(const StepFacts& facts) {
       absl::StrFormat("TensorFlow's executor starts %.0f small operations one by one in each %s: all but calls of "
                       "libraries takes %s, %s each.",
                       ops, facts.StepNoun(), facts.PartOfStep(ns), HumanTime(ns / ops)),
-      "Have XLA join them: jit_compile=True in model.compile or tf.function; or do more in each, with a larger "
-      "batch.");
+      "Have XLA join them: jit_compile=True in model.compile or tf.function; or do more in each, with a larger batch.");
   finding.where = facts.LayersOf([](const WorkItem& item) { return item.scope != nullptr; });
   finding.evidence = "table work: operations of the graph; table accounting";
   return {finding};
@@ -206,17 +196,17 @@ std::vector<Finding> InJax(const StepFacts& facts) {
   const double ns =
       facts.Sum([](const WorkItem& item) { return !item.IsCall() && item.scope == nullptr && !IsWaiting(item); });
   if (!facts.IsAtLeast(ns, kOpByOpPercent)) return {};
-  Finding finding = OpByOp(
-      ns,
-      absl::StrFormat(
-          "JAX runs %.0f compiled programs of %.1f operations each in a %s, one for each call from Python: what "
-          "lies between them takes %s.",
-          programs.runs / facts.count(), programs.ops / programs.runs, facts.StepNoun(), facts.PartOfStep(ns)),
-      2 * programs.slices > programs.ops
-          ? "Most of them take single elements of an array (x[i], a loop over it): for Python np.asarray(x) once "
-            "(jax.device_get), then its elements; else compute on the whole array, in jax.jit."
-          : "Put @jax.jit on the function that computes a step (around value_and_grad and the update, too): it "
-            "is then traced once, and runs as one program.");
+  Finding finding =
+      OpByOp(ns,
+             absl::StrFormat("JAX runs %.0f compiled programs of %.1f operations each in a %s, one for each call from "
+                             "Python: what lies between them takes %s.",
+                             programs.runs / facts.count(), programs.ops / programs.runs, facts.StepNoun(),
+                             facts.PartOfStep(ns)),
+             2 * programs.slices > programs.ops
+                 ? "Most of them take single elements of an array (x[i], a loop over it): for Python np.asarray(x) "
+                   "once (jax.device_get), then its elements; else compute on the whole array, in jax.jit."
+                 : "Put @jax.jit on the function that computes a step (around value_and_grad and the update, too): it "
+                   "is then traced once, and runs as one program.");
   finding.line = programs.line;
   finding.evidence = "table work: operations of programs like jit_mul; table accounting: unattributed";
   return {finding};
@@ -224,8 +214,7 @@ std::vector<Finding> InJax(const StepFacts& facts) {
 
 std::vector<Finding> InJaxLoop(const StepFacts& facts) {
   const std::map<std::string, Loop> loops = LoopsOf(facts);
-  const auto longest =
-      absl::c_max_element(loops, [](const auto& a, const auto& b) { return a.second.ns < b.second.ns; });
+  const auto longest = MostOf(loops, [](const auto& of) { return of.ns; });
   if (longest == loops.end()) return {};
   const auto& [program, loop] = *longest;
   const auto calls = static_cast<double>(loop.calls);
@@ -234,13 +223,13 @@ std::vector<Finding> InJaxLoop(const StepFacts& facts) {
     return {};
   const double gain_ns = std::min((loop.ns - loop.own_ns) / std::max(facts.count(), 1.0), facts.step_ns());
   if (!facts.IsAtLeast(gain_ns, kLoopPercent)) return {};
-  Finding finding = OpByOp(
-      gain_ns,
-      absl::StrFormat("Python calls the compiled %s %d times one behind the other, as far as it was recorded: %s "
-                      "from one call to the next, %s of it in its operations.",
-                      program, loop.calls, HumanTime(loop.ns / calls), HumanTime(loop.own_ns / calls)),
-      "Have one compiled call do many, in jax.jit: jax.lax.scan or fori_loop in place of Python's loop over steps, "
-      "jax.vmap in place of one over samples.");
+  Finding finding =
+      OpByOp(gain_ns,
+             absl::StrFormat("Python calls the compiled %s %d times one behind the other, as far as it was recorded: "
+                             "%s from one call to the next, %s of it in its operations.",
+                             program, loop.calls, HumanTime(loop.ns / calls), HumanTime(loop.own_ns / calls)),
+             "Have one compiled call do many, in jax.jit: jax.lax.scan or fori_loop in place of Python's loop over "
+             "steps, jax.vmap in place of one over samples.");
   finding.where = program;
   finding.line = loop.line;
   finding.evidence = "table work: operations of that program; when its runs begin";

@@ -1,6 +1,5 @@
-#include "analyzer/findings/own_cost.h"
-
 #include "absl/strings/str_cat.h"
+#include "analyzer/findings/rules.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -59,9 +58,8 @@ double UsualCostOfGpuCalls(const StepFacts& facts) {
   }
   double own_ns = 0;
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
-    const ProcessIndex process = model.threads[model.calls.thread[call]].process;
     const bool is_counted = model.ops[model.calls.op[call]].on_gpu;
-    if (is_counted && facts.StepAt(process, model.calls.start_ns[call]) != kNone) {
+    if (is_counted && facts.StepOfCall(call) != kNone) {
       own_ns += is_measured[call] ? kMeasuredCallNs : kGpuCallNs;
     }
   }

@@ -44,7 +44,7 @@ struct Loops {
 std::map<std::string, Loops> LoopsOf(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   const ScopeColumns& scopes = model.scopes;
-  const std::vector<ScopeName> names = ReadScopeNames(model);
+  const std::vector<ScopeName>& names = facts.scope_names();
   std::vector<bool> judged;  // by name
   for (const ScopeName& name : names) judged.push_back(IsProduct(name.op) || IsConvolution(name.op));
   const auto is_judged = [&](const ScopeLook& look) { return judged[look.name]; };
@@ -57,7 +57,7 @@ std::map<std::string, Loops> LoopsOf(const StepFacts& facts) {
   ForEachScopeThat(scopes, is_judged, [&](ScopeIndex scope) {
     if (calls_library[scope]) return;
     if (scopes.parent[scope] != kNone && is_judged(scopes.look[scopes.parent[scope]])) return;
-    if (facts.StepAt(model.threads[scopes.thread[scope]].process, scopes.start_ns[scope]) == kNone) return;
+    if (facts.StepOfScope(scope) == kNone) return;
     Loops& loops = by_op[names[scopes.look[scope].name].op];
     loops.ns += static_cast<double>(scopes.duration_ns[scope]);
     ++loops.count;
@@ -70,33 +70,28 @@ std::map<std::string, Loops> LoopsOf(const StepFacts& facts) {
 std::vector<Finding> FindingOf(const StepFacts& facts, const std::map<std::string, Loops>& by_op, bool is_information) {
   double ns = 0;
   std::vector<std::string> ops;
-  const std::pair<const std::string, Loops>* longest = nullptr;
-  for (const auto& of : by_op) {
-    ns += of.second.ns / facts.count();
-    ops.push_back(absl::StrCat("aten::", of.first));
-    if (longest == nullptr || of.second.ns > longest->second.ns) longest = &of;
+  for (const auto& [op, loops] : by_op) {
+    ns += loops.ns / facts.count();
+    ops.push_back(absl::StrCat("aten::", op));
   }
   if (!facts.IsAtLeast(ns, kOwnLoopsPercent)) return {};
+  const auto& [longest, loops] = *MostOf(by_op, &Loops::ns);
   const auto is_in = [&](const WorkItem& item) { return item.scope != nullptr && by_op.contains(item.scope->op); };
-  Finding finding;
-  finding.where = facts.LayersOf(is_in);
-  finding.line = facts.LineOfLongest(is_in);
-  finding.sentence = absl::StrFormat(
-      "PyTorch computes %s in its own loops instead of calling a library: %s.%s", absl::StrJoin(ops, ", "),
-      facts.PartOfStep(ns), is_information ? " With one or two rows these are fast, with more they are not." : "");
-  finding.gain_ns = ns;
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = is_information ? Confidence::kLow : Confidence::kMedium;
-  finding.is_information = is_information;
-  finding.changes_numerics = true;
-  finding.evidence =
-      absl::StrFormat("table work; no call of a library inside; aten::%s %.0f times in a step, %s each", longest->first,
-                      longest->second.count / facts.count(), HumanTime(longest->second.ns / longest->second.count));
-  finding.advice =
-      "Their type, which is not recorded, is probably one that no library supports on this processor (float16 without "
-      "AVX512-FP16 or AMX, integers): use float32, or bfloat16 where the processor has it (torch.autocast(\"cpu\", "
-      "dtype=torch.bfloat16)). Measure both.";
-  return {finding};
+  return {
+      {.where = facts.LayersOf(is_in),
+       .line = facts.LineOfLongest(is_in),
+       .sentence = absl::StrFormat(
+           "PyTorch computes %s in its own loops instead of calling a library: %s.%s", absl::StrJoin(ops, ", "),
+           facts.PartOfStep(ns), is_information ? " With one or two rows these are fast, with more they are not." : ""),
+       .gain_ns = ns,
+       .confidence = is_information ? Confidence::kLow : Confidence::kMedium,
+       .evidence = absl::StrFormat("table work; no call of a library inside; aten::%s %.0f times in a step, %s each",
+                                   longest, loops.count / facts.count(), HumanTime(loops.ns / loops.count)),
+       .advice = "Their type, which is not recorded, is probably one that no library supports on this processor "
+                 "(float16 without AVX512-FP16 or AMX, integers): use float32, or bfloat16 where the processor has it "
+                 "(torch.autocast(\"cpu\", dtype=torch.bfloat16)). Measure both.",
+       .changes_numerics = true,
+       .is_information = is_information}};
 }
 
 }  // namespace
@@ -129,7 +124,7 @@ std::vector<Finding> FindOwnLoops(const StepFacts& facts) {
     std::erase_if(losses, [](const auto& of) { return IsProduct(of.first); });
   }
   std::vector<Finding> findings = FindingOf(facts, losses, false);
-  for (Finding& finding : FindingOf(facts, products, true)) findings.push_back(std::move(finding));
+  Append(FindingOf(facts, products, true), findings);
   return findings;
 }
 

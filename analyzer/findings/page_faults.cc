@@ -5,8 +5,6 @@
 // steps; what a page costs, the launcher measured. Faults for memory that the process keeps are no loss.
 
 #include "absl/strings/str_format.h"
-#include "analyzer/analysis/memory_use.h"
-#include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/table_ops.h"
 
@@ -64,10 +62,8 @@ struct LargeBlocks {
 
 LargeBlocks MostOfLargeBlocks(const StepFacts& facts) {
   const TraceModel& model = facts.model();
-  if (model.memory.empty()) return {};
   std::map<LayerIndex, LargeBlocks> by_layer;
-  const auto& analysis = *facts.options().analysis;
-  for (const DeviceMemory& device : analysis.Derived<MemoryUse>(model, facts.attribution(), analysis.steps()).devices) {
+  for (const DeviceMemory& device : MemoryOfDevices(facts)) {
     for (const MemoryBlock& block : device.blocks) {
       const MemoryEvent& born = model.memory[block.born];
       if (device.device != 0 || born.bytes < kLeastMapped) continue;
@@ -77,13 +73,9 @@ LargeBlocks MostOfLargeBlocks(const StepFacts& facts) {
       if (sum.first == nullptr) sum.first = &block;
     }
   }
-  LargeBlocks most;
-  double all_bytes = 0;
-  for (const auto& [layer, sum] : by_layer) {
-    all_bytes += sum.bytes;
-    if (sum.bytes > most.bytes) most = sum;
-  }
-  most.all_bytes = all_bytes;
+  if (by_layer.empty()) return {};
+  LargeBlocks most = MostOf(by_layer, &LargeBlocks::bytes)->second;
+  for (const auto& [layer, sum] : by_layer) most.all_bytes += sum.bytes;
   return most;
 }
 
@@ -106,28 +98,27 @@ std::vector<Finding> FindPageFaults(const StepFacts& facts) {
   const double ns = CostNs(faults);
   if (facts.HasGpuTimes() || !PageFaultsMissing(facts).empty()) return {};
   if (!facts.IsAtLeast(ns, kPageFaultsPercent) || AllocatorIsSet(facts)) return {};
-  Finding finding;
-  finding.sentence = absl::StrFormat(
-      "Memory is requested from the kernel and returned in each step: %.0f page faults (%s) take %s.",
-      PagesGivenBack(faults), HumanCell(static_cast<int64_t>(PagesGivenBack(faults) * kPageBytes), "bytes"),
-      facts.PartOfStep(ns));
   const LargeBlocks most = MostOfLargeBlocks(facts);
   const double least_bytes = kLargePart * std::max(PagesGivenBack(faults) * kPageBytes, most.all_bytes);
+  Finding finding = {
+      .sentence = absl::StrFormat(
+          "Memory is requested from the kernel and returned in each step: %.0f page faults (%s) take %s.",
+          PagesGivenBack(faults), HumanCell(static_cast<int64_t>(PagesGivenBack(faults) * kPageBytes), "bytes"),
+          facts.PartOfStep(ns)),
+      .gain_ns = ns,
+      .basis = GainBasis::kComputed,
+      .evidence = absl::StrFormat(
+          "faults of the main thread x %s, measured for a page on this machine; its time in the kernel is %s",
+          HumanTime(faults.cost_ns), HumanTime(faults.system_ns)),
+      .advice =
+          "Let malloc keep it: MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=17179869184 (glibc), or LD_PRELOAD of "
+          "jemalloc or tcmalloc; or reuse large temporaries (out=, in-place operations)."};
   if (most.first != nullptr && most.first->layer != kNone && most.bytes >= least_bytes) {
     finding.where = facts.attribution().layers[most.first->layer].name;
-    if (most.first->stack != kNone)
-      finding.line = LineLabel(facts.model(), ReadPythonPlaces(facts.model())[most.first->stack]);
+    finding.line = facts.LineOfStack(most.first->stack);
     absl::StrAppend(&finding.sentence, " ", finding.where, " allocates ",
                     HumanCell(static_cast<int64_t>(most.bytes), "bytes"), " a step in blocks of 128 KiB and more.");
   }
-  finding.gain_ns = ns;
-  finding.Estimate(GainBasis::kComputed);
-  finding.evidence = absl::StrFormat(
-      "faults of the main thread x %s, measured for a page on this machine; its time in the kernel is %s",
-      HumanTime(faults.cost_ns), HumanTime(faults.system_ns));
-  finding.advice =
-      "Let malloc keep it: MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=17179869184 (glibc), or LD_PRELOAD of jemalloc or "
-      "tcmalloc; or reuse large temporaries (out=, in-place operations).";
   return {finding};
 }
 

@@ -10,10 +10,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/analysis/sample_places.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/table_ops.h"
-#include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -98,7 +96,7 @@ std::string OwnWanted(const StepFacts& facts) {
 std::vector<std::string> OwnersOfPools(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   if (model.samples.empty()) return {};
-  const auto& places = facts.options().analysis->Derived<SamplePlaces>(model);
+  const auto& places = facts.Derived<SamplePlaces>();
   std::map<std::string, double> ns_of;
   double all_ns = 0;
   for (size_t sample = 0; sample < model.samples.size(); ++sample) {
@@ -150,42 +148,37 @@ std::string FewerThreads(const StepFacts& facts, const std::vector<std::string>&
     if (!absl::SimpleAtoi(facts.Setting(variable), &set)) continue;
     if (set == 0 || set > each) break;
     const bool has_another = is_tensorflow && facts.Setting("TF_NUM_INTEROP_THREADS").empty();
-    return absl::StrCat(variable, " is that small already: ", has_another ? "TF_NUM_INTEROP_THREADS=1, " : "",
-                        processes > 1 ? "fewer processes, or fewer threads that they start (loader workers, "
-                                        "communication, pools of other libraries)."
-                                      : "fewer threads that the program starts itself (loader workers, pools of other "
-                                        "libraries).");
+    return absl::StrCat(
+        variable, " is that small already: ", has_another ? "TF_NUM_INTEROP_THREADS=1, " : "",
+        processes > 1 ? "fewer processes, or fewer threads that they start (loader workers, communication, pools of "
+                        "other libraries)."
+                      : "fewer threads that the program starts itself (loader workers, pools of other libraries).");
   }
   const bool is_known = !owners.empty() || is_torch || is_xla || is_tensorflow;
   return absl::StrCat("More threads than processors: ", fewer, is_known ? "" : "; ", is_known ? "" : onnxruntime, ".");
 }
 
 Finding Waiting(const StepFacts& facts, double ns) {
-  Finding finding;
-  finding.gain_ns = std::min(ns, facts.step_ns());
-  if (!facts.load().own.wanted) finding.confidence = Confidence::kMedium;
-  finding.evidence =
-      "the kernel's run-queue wait of the thread (schedstat), divided by how many threads wanted a "
-      "processor (table threads)";
-  return finding;
+  return {.gain_ns = std::min(ns, facts.step_ns()),
+          .basis = GainBasis::kMeasured,
+          .confidence = facts.load().own.wanted ? Confidence::kHigh : Confidence::kMedium,
+          .evidence =
+              "the kernel's run-queue wait of the thread (schedstat), divided by how many threads wanted a processor "
+              "(table threads)"};
 }
 
 }  // namespace
 
 std::vector<Finding> FindProcessorQuota(const StepFacts& facts) {
   if (!facts.load().is_known || !facts.IsAtLeast(StoppedNs(facts), kWaitPercent)) return {};
-  Finding finding;
-  finding.gain_ns = std::min(StoppedNs(facts), facts.step_ns());
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.sentence = absl::StrFormat(
-      "The CPU quota of the program's control group (container) is used up, and its threads are throttled: "
-      "up to %s; they ran on %.1f processors.",
-      facts.PartOfStep(finding.gain_ns), facts.RunningThreads());
-  finding.evidence = "throttled time of the control group (cpu.stat), at most the thread's run-queue wait";
-  finding.advice =
-      "Raise the quota (docker --cpus, Kubernetes limits.cpu, cpu.max), or start no more threads than the quota allows "
-      "(OMP_NUM_THREADS, loader workers).";
-  return {finding};
+  const double gain_ns = std::min(StoppedNs(facts), facts.step_ns());
+  return {{.sentence = absl::StrFormat("The CPU quota of the program's control group (container) is used up, and its "
+                                       "threads are throttled: up to %s; they ran on %.1f processors.",
+                                       facts.PartOfStep(gain_ns), facts.RunningThreads()),
+           .gain_ns = gain_ns,
+           .evidence = "throttled time of the control group (cpu.stat), at most the thread's run-queue wait",
+           .advice = "Raise the quota (docker --cpus, Kubernetes limits.cpu, cpu.max), or start no more threads than "
+                     "the quota allows (OMP_NUM_THREADS, loader workers)."}};
 }
 
 std::vector<Finding> FindBusyMachine(const StepFacts& facts) {
@@ -214,28 +207,24 @@ std::vector<Finding> FindSpinningThreads(const StepFacts& facts) {
   const double spun_ns = SpunNs(facts), wait_ns = std::min(OwnWaitNs(facts), spun_ns);
   if (spun_ns == 0 || !FindPythonLock(facts).empty()) return {};
   const bool is_loss = facts.IsAtLeast(wait_ns, kWaitPercent);
-  Finding finding;
-  finding.sentence = absl::StrFormat(
-      "Of %s of CPU time per %s, threads other than the first use %s more than operations can account for: OpenMP's, "
-      "which spin while waiting for work, or code that dlhook does not observe.",
-      HumanTime(facts.load().cpu_ns), facts.StepNoun(), HumanTime(spun_ns));
-  if (is_loss) {
-    absl::StrAppend(&finding.sentence, " The main thread waits for a processor: ", facts.PartOfStep(OwnWaitNs(facts)),
-                    ".");
-  }
-  finding.gain_ns = is_loss ? std::min(wait_ns, facts.step_ns()) : spun_ns;
-  finding.whole_ns = is_loss ? 0 : facts.load().cpu_ns;
-  finding.whole = "the processor time";
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = is_loss ? Confidence::kMedium : Confidence::kLow;
-  finding.is_information = !is_loss;
-  finding.evidence =
-      "processor time of all threads but the first (schedstat), less what they can have used while operations ran";
-  finding.advice =
-      "Where processors are shared (several ranks, loader workers, other programs): OMP_WAIT_POLICY=passive (libgomp), "
-      "KMP_BLOCKTIME=0 (libiomp5), or fewer threads (torch.set_num_threads). On an otherwise idle machine it costs "
-      "nothing.";
-  return {finding};
+  return {
+      {.sentence = absl::StrCat(
+           "Of ", HumanTime(facts.load().cpu_ns), " of CPU time per ", facts.StepNoun(),
+           ", threads other than the first use ", HumanTime(spun_ns),
+           " more than operations can account for: OpenMP's, which spin while waiting for work, or code that dlhook "
+           "does not observe.",
+           is_loss ? absl::StrCat(" The main thread waits for a processor: ", facts.PartOfStep(OwnWaitNs(facts)), ".")
+                   : ""),
+       .gain_ns = is_loss ? std::min(wait_ns, facts.step_ns()) : spun_ns,
+       .confidence = is_loss ? Confidence::kMedium : Confidence::kLow,
+       .evidence =
+           "processor time of all threads but the first (schedstat), less what they can have used while operations ran",
+       .advice = "Where processors are shared (several ranks, loader workers, other programs): OMP_WAIT_POLICY=passive "
+                 "(libgomp), KMP_BLOCKTIME=0 (libiomp5), or fewer threads (torch.set_num_threads). On an otherwise "
+                 "idle machine it costs nothing.",
+       .is_information = !is_loss,
+       .whole_ns = is_loss ? 0 : facts.load().cpu_ns,
+       .whole = "the processor time"}};
 }
 
 // Of steps that other threads than the first run (a pool's): what these wait for their own program, by looks.
@@ -309,18 +298,15 @@ std::vector<Finding> FindOneThread(const StepFacts& facts) {
   for (const auto& [name, value] : facts.model().processes.front().settings) {
     if (value == "1" && name.find("NUM_THREADS") != std::string::npos) cause = absl::StrCat(name, "=1 is set");
   }
-  Finding finding;
-  finding.where = facts.LayersOf(is_long);
-  finding.sentence = absl::StrFormat(
-      "One thread computes although %d processors are available%s: %s in calls of 0.5 ms and more.", processors,
-      own > kOneThread ? absl::StrFormat(", of which the program uses %.1f", own) : "", facts.PartOfStep(ns));
-  finding.gain_ns = ns * (1 - 1.0 / threads);
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence = absl::StrFormat("%.2f threads ran on average; time / %d processors", own, threads);
-  finding.advice =
-      absl::StrCat(cause, cause.empty() ? "Let" : ": let", " the library use more threads: OMP_NUM_THREADS=", threads,
-                   " (torch.set_num_threads).");
-  return {finding};
+  return {
+      {.where = facts.LayersOf(is_long),
+       .sentence = absl::StrFormat(
+           "One thread computes although %d processors are available%s: %s in calls of 0.5 ms and more.", processors,
+           own > kOneThread ? absl::StrFormat(", of which the program uses %.1f", own) : "", facts.PartOfStep(ns)),
+       .gain_ns = ns * (1 - 1.0 / threads),
+       .evidence = absl::StrFormat("%.2f threads ran on average; time / %d processors", own, threads),
+       .advice = absl::StrCat(cause, cause.empty() ? "Let" : ": let", " the library use more threads: OMP_NUM_THREADS=",
+                              threads, " (torch.set_num_threads).")}};
 }
 
 }  // namespace dlhook::analyzer::findings

@@ -6,10 +6,8 @@
 // A queue that this thread fills looks the same. Where samples met that thread, they must have met Python.
 
 #include "absl/strings/str_format.h"
-#include "analyzer/analysis/sample_places.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/table_ops.h"
-#include "analyzer/time/thread_states.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -23,17 +21,13 @@ constexpr double kLongestTurnNs = 20'000'000;  // four times what Python's lock 
 // Of the main threads, in a step; 0: too few looks, or mostly within operations.
 double InLockNs(const StepFacts& facts) {
   const TraceModel& model = facts.model();
-  const auto& looks = facts.options().analysis->Derived<StateLooks>(model);
   LookSums between, within;
-  for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
-    for (const StateLook& look : looks.Of(process)) {
-      const ThreadIndex thread = look.piece.thread;  // kNone: the one that records
-      if (thread != kNone && model.threads[thread].tid != model.processes[process].pid) continue;
-      if (facts.StepAt(process, look.piece.start_ns) == kNone) continue;
-      if (look.piece.kind == ActivityKind::kNotSeen) between.Add(look.sums);
-      if (look.piece.kind == ActivityKind::kScope) within.Add(look.sums);
-    }
-  }
+  facts.ForEachLook([&](ProcessIndex process, const StateLook& look) {
+    const ThreadIndex thread = look.piece.thread;  // kNone: the one that records
+    if (thread != kNone && model.threads[thread].tid != model.processes[process].pid) return;
+    if (look.piece.kind == ActivityKind::kNotSeen) between.Add(look.sums);
+    if (look.piece.kind == ActivityKind::kScope) within.Add(look.sums);
+  });
   const auto lock = [](const LookSums& sums) {
     return static_cast<double>(sums.found_ns[static_cast<size_t>(BlockedIn::kLock)]);
   };
@@ -74,7 +68,7 @@ namespace {
 // By samples of the thread; true where there are none.
 bool MayRunPython(const StepFacts& facts, ThreadIndex thread) {
   const SampleColumns& samples = facts.model().samples;
-  const auto& places = facts.options().analysis->Derived<SamplePlaces>(facts.model());
+  const auto& places = facts.Derived<SamplePlaces>();
   int64_t all = 0, in_python = 0;
   for (size_t sample = 0; thread != kNone && sample < samples.size(); ++sample) {
     if (samples.thread[sample] != thread) continue;
@@ -103,18 +97,17 @@ std::vector<Finding> FindPythonLock(const StepFacts& facts) {
       threads, [](const ThreadTime& a, const ThreadTime& b) { return a.running_ns < b.running_ns; });
   if (busiest == threads.end() || busiest->running_ns < kRunsMeanwhile * ns || !MayRunPython(facts, busiest->thread))
     return {};
-  Finding finding;
-  finding.gain_ns = std::min(ns, facts.step_ns());
-  finding.sentence = absl::StrFormat(
-      "The main thread waits for a lock: %s. Thread %d of the same process runs %s of a %s and calls no operation: it "
-      "has Python's lock (GIL), which one thread has at a time, or fills a queue.",
-      facts.PartOfStep(finding.gain_ns), busiest->tid, HumanTime(busiest->running_ns), facts.StepNoun());
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence = "table threads (column tid): what the main thread was blocked in, and how long the other one ran";
-  finding.advice =
-      absl::StrCat("Let a process do that thread's work (multiprocessing), or let it do less while steps run.",
-                   model.samples.empty() ? " dlhook run --sample names its code." : " Its code: table hotspots.");
-  return {finding};
+  const double gain_ns = std::min(ns, facts.step_ns());
+  return {
+      {.sentence = absl::StrFormat(
+           "The main thread waits for a lock: %s. Thread %d of the same process runs %s of a %s and calls no "
+           "operation: it has Python's lock (GIL), which one thread has at a time, or fills a queue.",
+           facts.PartOfStep(gain_ns), busiest->tid, HumanTime(busiest->running_ns), facts.StepNoun()),
+       .gain_ns = gain_ns,
+       .evidence = "table threads (column tid): what the main thread was blocked in, and how long the other one ran",
+       .advice = absl::StrCat(
+           "Let a process do that thread's work (multiprocessing), or let it do less while steps run.",
+           model.samples.empty() ? " dlhook run --sample names its code." : " Its code: table hotspots.")}};
 }
 
 }  // namespace dlhook::analyzer::findings

@@ -14,8 +14,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "analyzer/calls/python_places.h"
-#include "analyzer/calls/scope_names.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/table_ops.h"
 
@@ -48,7 +46,7 @@ absl::string_view FunctionOf(absl::string_view scope, const Compiler& compiler) 
 
 // When functions ran first after they were compiled again, in a process; of the one that was most often, the last such run.
 struct Again {
-  std::vector<int64_t> times_ns;
+  std::vector<int64_t> times_ns;  // ascending
   absl::string_view function;
   ScopeIndex run = kNone;
 };
@@ -77,6 +75,7 @@ Again FirstRuns(const TraceModel& model, ProcessIndex process, const Compiler& c
     again.function = function;
     again.run = runs.rbegin()->second;
   }
+  absl::c_sort(again.times_ns);
   return again;
 }
 
@@ -91,8 +90,7 @@ std::string DearestReason(const TraceModel& model, ProcessIndex process) {
     compile_ns += std::max<int64_t>(code.compile_ns, 1);
     last = absl::StrCat(CompiledFunctionName(code.function), " (", FileLine(code), "): ", code.text);
   }
-  const auto most =
-      absl::c_max_element(reasons, [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
+  const auto most = MostOf(reasons, [](const auto& of) { return of.first; });
   return most == reasons.end() ? "" : most->second.second;
 }
 
@@ -116,8 +114,8 @@ std::vector<Finding> FindAgain(const StepFacts& facts, const Compiler& compiler)
       all_ns += ns;
       ++all;
       // A function may be what a step begins with: compiled in the end of the one before.
-      const bool compiles =
-          absl::c_any_of(first_runs, [&](int64_t at_ns) { return at_ns > step.start_ns && at_ns <= step.end_ns; });
+      const auto run = absl::c_upper_bound(first_runs, step.start_ns);
+      const bool compiles = run != first_runs.end() && *run <= step.end_ns;
       if (!compiles) {
         others_ns.push_back(ns);
         continue;
@@ -131,32 +129,30 @@ std::vector<Finding> FindAgain(const StepFacts& facts, const Compiler& compiler)
   if (compiling < kLeast || others_ns.empty() || !is_late) return {};
   const double extra_ns = compiling_ns - compiling * MedianOf(others_ns);
   if (extra_ns < kRecompilationsPercent / 100 * all_ns) return {};
-  Finding finding;
-  finding.where = compiler.name;
-  const StackIndex stack = facts.model().scopes.look[again.run].stack;
-  if (!compiler.is_torch && stack != kNone)
-    finding.line = LineLabel(facts.model(), ReadPythonPlaces(facts.model())[stack]);
-  finding.sentence = absl::StrFormat(
-      "%s %s %sagain in %.0f of %.0f %ss after warm-up, which take %s where the others take %s.", compiler.name,
-      compiler.does, compiler.is_torch ? "" : absl::StrCat(again.function, " "), compiling, all, facts.StepNoun(),
-      HumanTime(compiling_ns / compiling), HumanTime(MedianOf(others_ns)));
-  if (batches.size() > 1 && *batches.begin() > 0) {
-    absl::StrAppendFormat(&finding.sentence, " Their batches are of %d to %d.", *batches.begin(), *batches.rbegin());
-  }
+  const bool have_batches = batches.size() > 1 && *batches.begin() > 0;
   const std::string reason = compiler.is_torch ? DearestReason(facts.model(), process) : "";
-  if (!reason.empty()) absl::StrAppend(&finding.sentence, " For most of that time, PyTorch's reason: ", reason);
-  finding.gain_ns = extra_ns / all;
-  finding.whole_ns = all_ns / all;
-  finding.confidence = Confidence::kHigh;
-  finding.evidence = "table steps: those in which a compiled function with a new number runs first, or the ones before";
-  finding.advice = compiler.advice;
-  return {finding};
+  return {
+      {.where = compiler.name,
+       .line = compiler.is_torch ? "" : facts.LineOfStack(facts.model().scopes.look[again.run].stack),
+       .sentence = absl::StrCat(
+           absl::StrFormat("%s %s %sagain in %.0f of %.0f %ss after warm-up, which take %s where the others take %s.",
+                           compiler.name, compiler.does, compiler.is_torch ? "" : absl::StrCat(again.function, " "),
+                           compiling, all, facts.StepNoun(), HumanTime(compiling_ns / compiling),
+                           HumanTime(MedianOf(others_ns))),
+           have_batches ? absl::StrCat(" Their batches are of ", *batches.begin(), " to ", *batches.rbegin(), ".") : "",
+           reason.empty() ? "" : " For most of that time, PyTorch's reason: ", reason),
+       .gain_ns = extra_ns / all,
+       .basis = GainBasis::kMeasured,
+       .confidence = Confidence::kHigh,
+       .evidence = "table steps: those in which a compiled function with a new number runs first, or the ones before",
+       .advice = compiler.advice,
+       .whole_ns = all_ns / all}};
 }
 
 constexpr size_t kLeastSteps = 3;  // that run compiled code
 constexpr char kAdvice[] =
-    "Let what changes be the same for all calls, or a tensor instead of a Python value; for sizes: "
-    "torch.compile(…, dynamic=True). If so many versions are needed: torch._dynamo.config.recompile_limit.";
+    "Let what changes be the same for all calls, or a tensor instead of a Python value; for sizes: torch.compile(…, "
+    "dynamic=True). If so many versions are needed: torch._dynamo.config.recompile_limit.";
 
 // When compiled code of the function with this number ("0/8": 0) began to run, ascending.
 std::vector<int64_t> RunsOf(const TraceModel& model, ProcessIndex process, absl::string_view region) {
@@ -215,16 +211,17 @@ Finding Describe(const StepFacts& facts, const CompiledCode& limit) {
     return code.kind == CompiledKind::kCompilation && code.process == limit.process && !code.is_backward &&
            absl::StartsWith(code.region, limit.region.substr(0, limit.region.find('/') + 1));
   });
-  Finding finding;
-  finding.where = CompiledFunctionName(limit.function);
-  finding.line = FileLine(limit);
-  finding.sentence = absl::StrFormat(
-      "torch.compile reached its limit of recompilations for %s after %d versions: where none of them fits, it runs "
-      "uncompiled from then on.",
-      finding.where, versions);
-  if (!limit.text.empty()) absl::StrAppend(&finding.sentence, " The last reason: ", limit.text);
-  finding.evidence = "table compiled: limit reached; steps without scopes Torch-Compiled Region of the function";
-  finding.advice = kAdvice;
+  const std::string function = CompiledFunctionName(limit.function);
+  Finding finding = {
+      .where = function,
+      .line = FileLine(limit),
+      .sentence = absl::StrCat("torch.compile reached its limit of recompilations for ", function, " after ", versions,
+                               " versions: where none of them fits, it runs uncompiled from then on.",
+                               limit.text.empty() ? "" : " The last reason: ", limit.text),
+      .basis = GainBasis::kMeasured,
+      .confidence = Confidence::kHigh,
+      .evidence = "table compiled: limit reached; steps without scopes Torch-Compiled Region of the function",
+      .advice = kAdvice};
   if (!kinds.uncompiled_ns.empty()) AddGain(facts, kinds, &finding);
   return finding;
 }
@@ -244,7 +241,7 @@ std::vector<Finding> FindRecompilations(const StepFacts& facts) {
   std::vector<Finding> findings = FindXlaRecompilations(facts);
   if (!facts.HasSteps() || facts.steps().tracks.empty()) return findings;
   for (const Compiler& compiler : kCompilers) {
-    for (Finding& finding : FindAgain(facts, compiler)) findings.push_back(std::move(finding));
+    Append(FindAgain(facts, compiler), findings);
   }
   return findings;
 }

@@ -1,6 +1,5 @@
 // All rules, in the order in which they claim time: input, waiting, the machine, then the work itself.
 
-#include "analyzer/findings/gpu_rules.h"
 #include "analyzer/findings/rules.h"
 
 namespace dlhook::analyzer::inline findings {

@@ -25,7 +25,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/table/typed_columns.h"
@@ -82,8 +81,7 @@ std::vector<Finding> FindParametrizations(const StepFacts& facts) {
     ++times.operations[std::round(item.begun)];
   }
   for (auto& [layer, times] : by_layer) {
-    const auto most =
-        absl::c_max_element(times.operations, [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto most = MostOf(times.operations);
     times.times = most == times.operations.end() ? 0 : most->first;
   }
   // In inference parameters do not change from step to step.
@@ -100,48 +98,39 @@ std::vector<Finding> FindParametrizations(const StepFacts& facts) {
   const auto is_in = [&](const WorkItem& item) {
     return IsOfParametrization(item) && by_layer[item.group->label].times >= least;
   };
-  Finding finding;
-  finding.where = facts.LayersOf(is_in);
-  finding.line = facts.LineOfLongest(is_in);
-  finding.sentence =
-      absl::StrFormat("A parametrized weight is computed %.0f %s in a %s, each time from the same parameters: %s.",
-                      most, most < 1.5 ? "time" : "times", facts.StepNoun(), facts.PartOfStep(ns));
-  finding.gain_ns = gain_ns;
-  finding.Estimate(GainBasis::kComputed);
-  finding.evidence = "table work, the layers of parametrizations; the gain: all but one time";
-  finding.advice =
-      is_inference
-          ? "Compute it once, before the first request: torch.nn.utils.parametrize.remove_parametrizations("
-            "module, \"weight\"), remove_weight_norm, remove_spectral_norm."
-          : "Compute it once in a step: run the forward pass in `with torch.nn.utils.parametrize.cached():`, or read "
-            "the weight into a variable before the loop.";
-  return {finding};
+  return {
+      {.where = facts.LayersOf(is_in),
+       .line = facts.LineOfLongest(is_in),
+       .sentence =
+           absl::StrFormat("A parametrized weight is computed %.0f %s in a %s, each time from the same parameters: %s.",
+                           most, most < 1.5 ? "time" : "times", facts.StepNoun(), facts.PartOfStep(ns)),
+       .gain_ns = gain_ns,
+       .basis = GainBasis::kComputed,
+       .evidence = "table work, the layers of parametrizations; the gain: all but one time",
+       .advice = is_inference
+                     ? "Compute it once, before the first request: "
+                       "torch.nn.utils.parametrize.remove_parametrizations(module, \"weight\"), remove_weight_norm, "
+                       "remove_spectral_norm."
+                     : "Compute it once in a step: run the forward pass in `with "
+                       "torch.nn.utils.parametrize.cached():`, or read the weight into a variable before the loop."}};
 }
 
 std::vector<Finding> FindMadeFromNumbers(const StepFacts& facts) {
-  const TraceModel& model = facts.model();
-  const ScopeColumns& scopes = model.scopes;
-  std::vector<std::string> names;
+  const ScopeColumns& scopes = facts.model().scopes;
   std::vector<Maker> makers;  // by name
-  for (const ScopeName& name : ReadScopeNames(model)) {
-    names.push_back(name.op);
-    makers.push_back(MakerOf(name.op));
-  }
-  const auto is_op = [&](ScopeIndex scope) {
-    return scope != kNone && scopes.look[scope].kind == ScopeKind::kFrameworkOp;
-  };
+  for (const ScopeName& name : facts.scope_names()) makers.push_back(MakerOf(name.op));
   std::map<StackIndex, double> by_stack;  // nanoseconds of all steps
   std::map<std::string, double> by_op;
   double all_ns = 0;
   bool is_made = false;  // by the op before
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
-    if (!is_op(scope) || is_op(scopes.parent[scope])) continue;
-    const Maker maker = makers[scopes.look[scope].name];
+    if (!facts.IsOutermostOp(scope)) continue;
+    const NameIndex name = scopes.look[scope].name;
+    const Maker maker = makers[name];
     is_made = maker == Maker::kOfThat ? is_made : maker != Maker::kNone;
-    if (!is_made || maker == Maker::kZeros) continue;
-    if (facts.StepAt(model.threads[scopes.thread[scope]].process, scopes.start_ns[scope]) == kNone) continue;
+    if (!is_made || maker == Maker::kZeros || facts.StepOfScope(scope) == kNone) continue;
     const auto ns = static_cast<double>(scopes.duration_ns[scope]);
-    by_op[names[scopes.look[scope].name]] += ns;
+    by_op[facts.scope_names()[name].op] += ns;
     by_stack[scopes.look[scope].stack] += ns;
     all_ns += ns;
   }
@@ -150,21 +139,17 @@ std::vector<Finding> FindMadeFromNumbers(const StepFacts& facts) {
   for (const auto& [op, ns] : LargestFirst(by_op)) {
     if (ops.size() < 3) ops.push_back(absl::StrCat("aten::", op));
   }
-  const auto longest = absl::c_max_element(by_stack, [](const auto& a, const auto& b) { return a.second < b.second; });
   const auto is_in = [&](const WorkItem& item) { return item.scope != nullptr && by_op.contains(item.scope->op); };
-  Finding finding;
-  finding.where = facts.LayersOf(is_in);
-  if (longest->first != kNone) finding.line = LineLabel(model, ReadPythonPlaces(model)[longest->first]);
-  finding.gain_ns = std::min(all_ns / facts.count(), facts.step_ns());
-  finding.sentence =
-      absl::StrFormat("%s make tensors from nothing but numbers, again in each %s (masks, positions): %s.",
-                      absl::StrJoin(ops, ", "), facts.StepNoun(), facts.PartOfStep(finding.gain_ns));
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence = "table ops and work: these operations read no tensor but those that they made";
-  finding.advice =
-      "Make them once (register_buffer, or a cache by size) and only as large as the step uses; for a causal mask "
-      "scaled_dot_product_attention(..., is_causal=True) needs none.";
-  return {finding};
+  const double gain_ns = std::min(all_ns / facts.count(), facts.step_ns());
+  return {
+      {.where = facts.LayersOf(is_in),
+       .line = facts.LineOfStack(MostOf(by_stack)->first),
+       .sentence = absl::StrFormat("%s make tensors from nothing but numbers, again in each %s (masks, positions): %s.",
+                                   absl::StrJoin(ops, ", "), facts.StepNoun(), facts.PartOfStep(gain_ns)),
+       .gain_ns = gain_ns,
+       .evidence = "table ops and work: these operations read no tensor but those that they made",
+       .advice = "Make them once (register_buffer, or a cache by size) and only as large as the step uses; for a "
+                 "causal mask scaled_dot_product_attention(..., is_causal=True) needs none."}};
 }
 
 // A product has the rows as its first or, column-major, second side.
@@ -204,29 +189,24 @@ std::vector<Finding> FindPrefixes(const StepFacts& facts) {
     const bool is_column = shape->order == "col";
     by_weight[{layer, is_column ? shape->m : shape->n, shape->k}].Add(RowsOf(*shape));
   }
-  const auto most =
-      absl::c_max_element(by_weight, [](const auto& a, const auto& b) { return a.second.passes < b.second.passes; });
+  const auto most = MostOf(by_weight, [](const auto& of) { return of.passes; });
   if (most == by_weight.end()) return {};
   const Rows& rows = most->second;
   if (rows.passes < kLeastPasses || 2 * rows.passes < rows.all_passes) return {};
-  Finding finding;
   const Layer& layer = facts.attribution().layers[std::get<0>(most->first)];
-  finding.where = "generation";
-  finding.line = layer.line;
   const double new_part = static_cast<double>(rows.step * rows.passes) / rows.rows;
-  finding.gain_ns = facts.step_ns() * (1 - new_part);
-  finding.sentence = absl::StrFormat(
-      "Each pass has %d %s more than the one before: the products of %s have %d to %d rows, "
-      "growing by %d in %d of %d passes, as a model that generates without a key/value cache does.",
-      rows.step, rows.step == 1 ? "row" : "rows", layer.name, rows.first, rows.most, rows.step, rows.passes,
-      rows.all_passes);
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence =
-      "table gemm: rows of products with the same weight; the gain: as if only the new rows were computed";
-  finding.advice =
-      "Keep keys and values of earlier tokens: use_cache=True, past_key_values; then a pass computes the new token "
-      "alone.";
-  return {finding};
+  return {
+      {.where = "generation",
+       .line = layer.line,
+       .sentence = absl::StrFormat(
+           "Each pass has %d %s more than the one before: the products of %s have %d to %d rows, growing by %d in %d "
+           "of %d passes, as a model that generates without a key/value cache does.",
+           rows.step, rows.step == 1 ? "row" : "rows", layer.name, rows.first, rows.most, rows.step, rows.passes,
+           rows.all_passes),
+       .gain_ns = facts.step_ns() * (1 - new_part),
+       .evidence = "table gemm: rows of products with the same weight; the gain: as if only the new rows were computed",
+       .advice = "Keep keys and values of earlier tokens: use_cache=True, past_key_values; then a pass computes the "
+                 "new token alone."}};
 }
 
 // A product and the operations behind it, up to the next product.
@@ -248,35 +228,29 @@ std::vector<Finding> FindUnreadRows(const StepFacts& facts) {
   if (facts.steps().kind != StepKind::kInference) return {};
   const TraceModel& model = facts.model();
   const ScopeColumns& scopes = model.scopes;
-  const auto is_op = [&](ScopeIndex scope) {
-    return scope != kNone && scopes.look[scope].kind == ScopeKind::kFrameworkOp;
-  };
   std::map<ScopeIndex, const Op*> products;  // by the outermost operation
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const Op& op = model.ops[model.calls.op[call]];
     if (op.on_gpu || !MatmulShapeOf(op)) continue;
     ScopeIndex scope = model.calls.ScopeOf(call);
-    while (is_op(scope) && is_op(scopes.parent[scope])) scope = scopes.parent[scope];
-    if (is_op(scope)) products[scope] = &op;
+    while (facts.IsOp(scope) && !facts.IsOutermostOp(scope)) scope = scopes.parent[scope];
+    if (facts.IsOp(scope)) products[scope] = &op;
   }
-  const std::vector<ScopeName> names = ReadScopeNames(model);
-  const auto step_of = [&](ScopeIndex scope) {
-    return facts.StepAt(model.threads[scopes.thread[scope]].process, scopes.start_ns[scope]);
-  };
   LastProduct last, longest;
   double ns = 0;
   const auto end_pass = [&](size_t next_step) {
-    if (!last.is_taken || step_of(last.scope) == kNone || step_of(last.scope) == next_step) return;
+    const size_t step = last.is_taken ? facts.StepOfScope(last.scope) : kNone;
+    if (step == kNone || step == next_step) return;
     const double read_bytes = last.longest_ns * kMostReadRate * std::max(facts.processors(), 1u);
     if (last.ResultBytes() < std::max(kLeastUnreadBytes, read_bytes)) return;
     ns += static_cast<double>(scopes.duration_ns[last.scope]) / facts.count();
     if (longest.op == nullptr || last.ResultBytes() > longest.ResultBytes()) longest = last;
   };
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
-    if (!is_op(scope) || is_op(scopes.parent[scope])) continue;
-    const ScopeName& name = names[scopes.look[scope].name];
+    if (!facts.IsOutermostOp(scope)) continue;
+    const ScopeName& name = facts.scope_names()[scopes.look[scope].name];
     const auto product = products.find(scope);
-    const size_t step = product == products.end() ? kNone : step_of(scope);
+    const size_t step = product == products.end() ? kNone : facts.StepOfScope(scope);
     // One of the next pass is not behind this one.
     if (step == kNone) last.longest_ns = std::max(last.longest_ns, static_cast<double>(scopes.duration_ns[scope]));
     if (product != products.end()) {
@@ -290,21 +264,18 @@ std::vector<Finding> FindUnreadRows(const StepFacts& facts) {
   end_pass(kNone);
   if (!facts.IsAtLeast(ns, kRepeatedPercent)) return {};
   const LayerIndex layer = facts.attribution().of_scope[longest.scope].layer;
-  Finding finding;
-  finding.where = layer == kNone ? "" : facts.attribution().layers[layer].name;
-  finding.line = LineLabel(model, ReadPythonPlaces(model)[scopes.look[longest.scope].stack]);
-  finding.gain_ns = std::min(ns, facts.step_ns());
-  finding.sentence = absl::StrFormat(
-      "%s computes all %d rows of its product, then a part of them is taken, and no operation up to the next %s takes "
-      "long enough to read the others: %s.",
-      finding.where.empty() ? "The last layer" : finding.where, longest.Rows(), facts.StepNoun(),
-      facts.PartOfStep(finding.gain_ns));
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence = "table gemm and scopes: select or slice behind the last product, and what follows";
-  finding.advice =
-      "Take the part before the product: for the next token lm_head(h[:, -1:]) in place of lm_head(h)[:, -1] "
-      "(transformers: logits_to_keep=1).";
-  return {finding};
+  const std::string where = layer == kNone ? "" : facts.attribution().layers[layer].name;
+  const double gain_ns = std::min(ns, facts.step_ns());
+  return {{.where = where,
+           .line = facts.LineOfStack(scopes.look[longest.scope].stack),
+           .sentence = absl::StrFormat("%s computes all %d rows of its product, then a part of them is taken, and no "
+                                       "operation up to the next %s takes long enough to read the others: %s.",
+                                       where.empty() ? "The last layer" : where, longest.Rows(), facts.StepNoun(),
+                                       facts.PartOfStep(gain_ns)),
+           .gain_ns = gain_ns,
+           .evidence = "table gemm and scopes: select or slice behind the last product, and what follows",
+           .advice = "Take the part before the product: for the next token lm_head(h[:, -1:]) in place of "
+                     "lm_head(h)[:, -1] (transformers: logits_to_keep=1)."}};
 }
 
 enum class Side : uint8_t { kNone, kEncoder, kDecoder };
@@ -339,8 +310,7 @@ std::vector<Finding> FindEncoderAgain(const StepFacts& facts) {
     layers[SideOf(item.group->label)][{RowsOf(*shape), std::round(item.calls / alike)}] += alike;
   }
   const auto most = [&](Side side) {
-    const auto found =
-        absl::c_max_element(layers[side], [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto found = MostOf(layers[side]);
     return found == layers[side].end() ? std::pair<int64_t, double>() : found->first;
   };
   const auto [rows, passes] = most(Side::kEncoder);
@@ -350,21 +320,16 @@ std::vector<Finding> FindEncoderAgain(const StepFacts& facts) {
   const auto is_in = [](const WorkItem& item) { return SideOf(item.group->label) == Side::kEncoder; };
   const double ns = facts.Sum(is_in);
   if (!facts.IsAtLeast(ns, kEncoderPercent)) return {};
-  Finding finding;
-  finding.where = facts.LayersOf(is_in);
-  finding.line = facts.LineOfLongest(is_in);
-  finding.gain_ns = ns;
-  finding.sentence = absl::StrFormat(
-      "The encoder runs in each pass of the decoder, on %d rows beside %d: %s. If the passes make the tokens of one "
-      "text, it computes the same each time.",
-      rows, tokens, facts.PartOfStep(ns));
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence =
-      "table layers: forward passes; table gemm: rows. Whether passes have the same input is not recorded";
-  finding.advice =
-      "Where one text's tokens are generated, run the encoder once, before the loop, and give its result to each pass "
-      "(transformers: encoder_outputs=, or generate()).";
-  return {finding};
+  return {
+      {.where = facts.LayersOf(is_in),
+       .line = facts.LineOfLongest(is_in),
+       .sentence = absl::StrFormat("The encoder runs in each pass of the decoder, on %d rows beside %d: %s. If the "
+                                   "passes make the tokens of one text, it computes the same each time.",
+                                   rows, tokens, facts.PartOfStep(ns)),
+       .gain_ns = ns,
+       .evidence = "table layers: forward passes; table gemm: rows. Whether passes have the same input is not recorded",
+       .advice = "Where one text's tokens are generated, run the encoder once, before the loop, and give its result to "
+                 "each pass (transformers: encoder_outputs=, or generate())."}};
 }
 
 // Adapters of low rank that are not merged into the weights beside which they lie.
@@ -382,20 +347,17 @@ std::vector<Finding> FindAdapters(const StepFacts& facts) {
   };
   const double ns = facts.Sum(is_in);
   if (!facts.IsAtLeast(ns, kRepeatedPercent)) return {};
-  Finding finding;
-  finding.where = facts.LayersOf(is_in);
-  finding.line = facts.LineOfLongest(is_in);
-  finding.gain_ns = ns;
-  finding.sentence =
-      absl::StrFormat("Adapters (LoRA) are computed beside the weights that they change, in %d layers: %s.",
-                      around.size(), facts.PartOfStep(ns));
-  finding.Estimate(GainBasis::kComputed);
-  finding.evidence = "table layers: lora_A, lora_B";
-  finding.advice =
-      "In inference with one adapter, add it to the weights once: model.merge_and_unload() (peft); the results are the "
-      "same but for rounding.";
-  finding.changes_numerics = true;
-  return {finding};
+  return {{.where = facts.LayersOf(is_in),
+           .line = facts.LineOfLongest(is_in),
+           .sentence =
+               absl::StrFormat("Adapters (LoRA) are computed beside the weights that they change, in %d layers: %s.",
+                               around.size(), facts.PartOfStep(ns)),
+           .gain_ns = ns,
+           .basis = GainBasis::kComputed,
+           .evidence = "table layers: lora_A, lora_B",
+           .advice = "In inference with one adapter, add it to the weights once: model.merge_and_unload() (peft); the "
+                     "results are the same but for rounding.",
+           .changes_numerics = true}};
 }
 
 std::vector<Finding> FindFrozenLayers(const StepFacts& facts) {
@@ -411,32 +373,25 @@ std::vector<Finding> FindFrozenLayers(const StepFacts& facts) {
   };
   const double ns = facts.Sum(is_in);
   if (!facts.IsAtLeast(ns, kFrozenPercent) || trained.empty()) return {};
-  Finding finding;
-  finding.where = facts.LayersOf(is_in);
-  finding.line = facts.LineOfLongest(is_in);
-  finding.gain_ns = ns;
-  finding.sentence =
-      absl::StrFormat("Layers compute forward and never backward in a %s: %s.", facts.StepNoun(), facts.PartOfStep(ns));
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence = "table layers: no backward pass";
-  finding.advice =
-      "If the same inputs come again, as in each epoch, compute their results once and keep them (features of a frozen "
-      "encoder, a teacher's outputs).";
-  finding.is_information = true;
-  return {finding};
+  return {{.where = facts.LayersOf(is_in),
+           .line = facts.LineOfLongest(is_in),
+           .sentence = absl::StrFormat("Layers compute forward and never backward in a %s: %s.", facts.StepNoun(),
+                                       facts.PartOfStep(ns)),
+           .gain_ns = ns,
+           .evidence = "table layers: no backward pass",
+           .advice = "If the same inputs come again, as in each epoch, compute their results once and keep them "
+                     "(features of a frozen encoder, a teacher's outputs).",
+           .is_information = true}};
 }
 
 }  // namespace
 
 std::vector<Finding> FindRepeatedWork(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.HasGpuTimes()) return {};
-  std::vector<Finding> findings = FindParametrizations(facts);
-  for (Finding& finding : FindMadeFromNumbers(facts)) findings.push_back(std::move(finding));
-  for (Finding& finding : FindPrefixes(facts)) findings.push_back(std::move(finding));
-  for (Finding& finding : FindUnreadRows(facts)) findings.push_back(std::move(finding));
-  for (Finding& finding : FindEncoderAgain(facts)) findings.push_back(std::move(finding));
-  for (Finding& finding : FindFrozenLayers(facts)) findings.push_back(std::move(finding));
-  for (Finding& finding : FindAdapters(facts)) findings.push_back(std::move(finding));
+  std::vector<Finding> findings;
+  for (auto* find : {FindParametrizations, FindMadeFromNumbers, FindPrefixes, FindUnreadRows, FindEncoderAgain,
+                     FindFrozenLayers, FindAdapters})
+    Append(find(facts), findings);
   return findings;
 }
 

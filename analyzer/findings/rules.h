@@ -7,6 +7,7 @@
 //   3. add a victim and a near miss in tests/frameworks/test_findings.py (GPU rules: on the fakes).
 #pragma once
 
+#include "analyzer/analysis/memory_use.h"
 #include "analyzer/findings/finding.h"
 #include "analyzer/work/gap_lines.h"
 #include "analyzer/work/noise.h"
@@ -125,5 +126,101 @@ std::string OwnLoopsMissing(const StepFacts& facts);
 std::string PageFaultsMissing(const StepFacts& facts);
 std::string RecompilationsMissing(const StepFacts& facts);
 std::string SpinningMissing(const StepFacts& facts);
+
+// GPUs.
+
+// The GPU work that threads ask for, by the time at which they do.
+class AskedTimes {
+ public:
+  explicit AskedTimes(const TraceModel& model);
+  // How long the GPU works for what the thread asks for in this time; -1: it asks for nothing.
+  int64_t GpuNs(ThreadIndex thread, int64_t start_ns, int64_t end_ns) const;
+
+ private:
+  // When, ascending, and how long with all before.
+  std::map<ThreadIndex, std::vector<std::pair<int64_t, int64_t>>> times_;
+};
+
+// `ns` of a step wait for input: adds to the sentence what those who prepare batches did meanwhile, and what helps.
+void AdviseOnInput(const StepFacts& facts, double ns, Finding& finding);
+
+std::vector<Finding> FindCopiedAgain(const StepFacts& facts);
+std::vector<Finding> FindPageableCopies(const StepFacts& facts);
+std::vector<Finding> FindSmallCopies(const StepFacts& facts);
+// Advice on the only step of a run.
+inline constexpr char kFirstUse[] = "CUDA and its libraries load and allocate at first use: measure after a warm-up.";
+std::vector<Finding> FindGpuAllocations(const StepFacts& facts);
+
+// The time that recording itself takes, subtracted from gains that contain it.
+
+// Per mean step: of those of PyTorch's scopes, with their Python stacks, for which `counts` holds. It is spent
+// outside of a scope, before its start and after its end.
+double CostOfScopes(const StepFacts& facts, const std::function<bool(ScopeIndex)>& counts);
+
+// Per mean step: of all calls of GPU libraries, CUPTI's work included.
+double CostOfGpuCalls(const StepFacts& facts);
+
+// Takes this part of a step off the finding's gain, and says so. If it is more than a twentieth of the gain, the
+// finding becomes less certain.
+void SubtractOwnCost(double own_ns, Finding& finding);
+
+// Time of the framework's operations of certain names.
+
+struct NamedOperations {
+  double ns = 0;                        // in a mean step, with what runs inside of them
+  std::map<std::string, double> by_op;  // without "aten::"
+  std::map<StackIndex, double> by_stack;
+  std::map<LayerIndex, double> by_layer;
+
+  std::string Line(
+      const StepFacts& facts) const;  // the program's or a layer's, with most of the time; empty: not known
+};
+
+// By `kind` of the operation's name without "aten::" (0: not wanted), or what `refine` makes of it, given the operation and
+// the outermost one around it. What is inside of a wanted one belongs to that. Without threads that do little beside others.
+std::map<int, NamedOperations> SumNamedOperations(const StepFacts& facts,
+                                                  const std::function<int(const std::string&)>& kind,
+                                                  const std::function<int(int, ScopeIndex, ScopeIndex)>& refine);
+
+// Whether a node of the backward pass runs this outermost operation.
+bool IsInBackward(const TraceModel& model, ScopeIndex outermost);
+
+// What the outermost operations of the steps made, as PyTorch's allocator tells: sizes of tensors, whose operators report none.
+
+// What allocators held; none: memory was not recorded.
+const std::vector<DeviceMemory>& MemoryOfDevices(const StepFacts& facts);
+
+struct MadeTensor {
+  ScopeIndex scope = kNone;     // the operation
+  size_t step = 0;              // its number in the process
+  int64_t bytes = 0;            // the largest block that lives on behind it
+  int64_t converted_bytes = 0;  // the largest block that a conversion (aten::_to_copy) inside of it took
+  int64_t largest_before = 0;   // of the blocks that were alive when the operation began
+};
+
+// On the host, by thread and time; nothing where memory was not recorded in steady steps.
+std::vector<MadeTensor> TensorsMade(const StepFacts& facts);
+
+// In how many steps.
+double StepsOf(const StepFacts& facts, const std::vector<MadeTensor>& made);
+
+// What operations take in a mean step.
+struct MadeTime {
+  double ns = 0;
+  std::string where;  // layers; empty: none
+};
+// Of these tensors: all operations of their layers, forward and backward; of those without a layer the operation itself.
+MadeTime TimeOfMade(const StepFacts& facts, const std::vector<MadeTensor>& made, const std::set<size_t>& tensors);
+
+// Forms of the rule faster-form that have files of their own.
+
+inline constexpr double kFormPercent = 10;  // of a step
+
+// The sentence goes on with ": 3 ms of a 20 ms training step (15 %)."; `scope`, where it is known, has line and layer.
+Finding OfForm(const StepFacts& facts, double ns, ScopeIndex scope, std::string sentence, const char* advice);
+
+std::vector<Finding> FormsOfCollectives(const StepFacts& facts);
+std::vector<Finding> EqualModules(const StepFacts& facts);
+std::vector<Finding> FormsOfTensors(const StepFacts& facts);
 
 }  // namespace dlhook::analyzer::findings

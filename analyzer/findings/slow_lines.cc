@@ -10,9 +10,6 @@
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/scope_role.h"
 #include "analyzer/table/table_ops.h"
-#include "analyzer/time/thread_states.h"
-#include "analyzer/time/time_division.h"
-#include "analyzer/work/gap_lines.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -49,7 +46,7 @@ std::string WhoRuns(const GapLines& lines) {
 
 std::string WhatSamplesMet(const StepFacts& facts, const GapLines& lines) {
   if (!HasSamples(lines)) return "";
-  const auto& places = facts.options().analysis->Derived<SamplePlaces>(facts.model());
+  const auto& places = facts.Derived<SamplePlaces>();
   const auto percent = static_cast<int>(100 * lines.sampled->samples / std::max<int64_t>(lines.samples, 1));
   return absl::StrCat(" Of the samples there ", percent, " % met it, mostly in ", places.name(lines.sampled->owner),
                       ".");
@@ -65,13 +62,9 @@ std::string StartedProcesses(const StepFacts& facts) {
       started += facts.StepAt(process, child.start_ns) != kNone ? 1 / facts.count() : 0;
     }
   }
-  const auto& looks = facts.options().analysis->Derived<StateLooks>(model);
-  for (ProcessIndex process = 0; !model.states.empty() && process < model.processes.size(); ++process) {
-    for (const StateLook& look : looks.Of(process)) {
-      if (facts.StepAt(process, look.piece.start_ns) == kNone) continue;
-      waited_ns += static_cast<double>(look.sums.found_ns[static_cast<size_t>(BlockedIn::kChild)]) / facts.count();
-    }
-  }
+  facts.ForEachLook([&](ProcessIndex, const StateLook& look) {
+    waited_ns += static_cast<double>(look.sums.found_ns[static_cast<size_t>(BlockedIn::kChild)]) / facts.count();
+  });
   if (started >= kEachStep) {
     return absl::StrFormat("%.0f %s %s in each %s.", started, started < 1.5 ? "process" : "processes",
                            started < 1.5 ? "begins" : "begin", facts.StepNoun());
@@ -96,30 +89,30 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
   const GapLines& longest = *stretches.longest;
   const bool is_blocked = 2 * stretches.blocked_ns > stretches.ns;
   const bool releases = !is_blocked && longest.released_part > kMostlyReleases;
-  Finding finding;
-  finding.where = longest.module;
-  finding.line = HasSamples(longest) ? longest.sampled->line : longest.text;
-  finding.is_in_loop = !HasSamples(longest) && longest.package.empty() && !MakesTensor(longest);
-  finding.gain_ns = std::min(stretches.ns, facts.step_ns());
   const bool may_wait =
       !longest.blocked_ns && !HasSamples(longest) && !HasOneThread(facts.model(), facts.steps().tracks.front().process);
-  finding.sentence = absl::StrCat(WhoRuns(longest), " ",
-                                  is_blocked ? "is blocked"
-                                  : releases ? absl::StrFormat("releases tensors, %.0f at a time,", longest.released)
-                                  : may_wait ? "runs Python or native code that calls no hooked library, or waits for "
-                                               "another thread (states were not sampled),"
-                                             : "runs Python or native code that calls no hooked library",
-                                  " for ", facts.PartOfStep(finding.gain_ns), ", in stretches of ",
-                                  HumanTime(stretches.ns / std::max(stretches.count, 1.0)), " on average",
-                                  longest.before.empty() || longest.after.empty()
-                                      ? ""
-                                      : absl::StrCat(", mostly between ", longest.before, " and ", longest.after),
-                                  ".", PackageFunctionText(longest), WhatSamplesMet(facts, longest));
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kHigh;
-  finding.evidence = "table accounting: rows \"not seen\", with the lines they lie between";
+  const double gain_ns = std::min(stretches.ns, facts.step_ns());
   const std::string processes = facts.HasSteps() ? StartedProcesses(facts) : "";
   const std::string works = is_blocked ? WorksAlone(facts, stretches.blocked_ns) : "";
+  Finding finding = {
+      .where = longest.module,
+      .line = HasSamples(longest) ? longest.sampled->line : longest.text,
+      .is_in_loop = !HasSamples(longest) && longest.package.empty() && !MakesTensor(longest),
+      .sentence = absl::StrCat(WhoRuns(longest), " ",
+                               is_blocked ? "is blocked"
+                               : releases ? absl::StrFormat("releases tensors, %.0f at a time,", longest.released)
+                               : may_wait ? "runs Python or native code that calls no hooked library, or waits for "
+                                            "another thread (states were not sampled),"
+                                          : "runs Python or native code that calls no hooked library",
+                               " for ", facts.PartOfStep(gain_ns), ", in stretches of ",
+                               HumanTime(stretches.ns / std::max(stretches.count, 1.0)), " on average",
+                               longest.before.empty() || longest.after.empty()
+                                   ? ""
+                                   : absl::StrCat(", mostly between ", longest.before, " and ", longest.after),
+                               ".", PackageFunctionText(longest), WhatSamplesMet(facts, longest)),
+      .gain_ns = gain_ns,
+      .confidence = Confidence::kHigh,
+      .evidence = "table accounting: rows \"not seen\", with the lines they lie between"};
   if (!processes.empty()) {
     absl::StrAppend(&finding.sentence, " ", processes);
     finding.advice =
@@ -138,8 +131,8 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
         "larger tensors, or write into the same ones again (out=, in-place operations).";
   } else if (MakesTensor(longest)) {
     finding.advice =
-        "A tensor is made of Python's objects there, one by one: join arrays first "
-        "(torch.from_numpy(np.stack(list))), or torch.stack a list of tensors.";
+        "A tensor is made of Python's objects there, one by one: join arrays first (torch.from_numpy(np.stack(list))), "
+        "or torch.stack a list of tensors.";
   } else if (!longest.package.empty() && longest.is_called_back) {
     finding.advice = absl::StrCat(
         "That is what ", longest.function.empty() ? "the program" : longest.function, " asks ", longest.package,
@@ -156,8 +149,8 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
                          : ".");
   } else {
     finding.advice =
-        "Look at these lines: work on whole arrays instead of elements, do once what does not change, or do it "
-        "beside the step (another thread or process, not each step).";
+        "Look at these lines: work on whole arrays instead of elements, do once what does not change, or do it beside "
+        "the step (another thread or process, not each step).";
     if (facts.model().samples.empty()) finding.advice += " dlhook run --sample names the function.";
   }
   return finding;

@@ -28,7 +28,6 @@
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/work/generation.h"
-#include "analyzer/work/step_facts.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -95,20 +94,19 @@ bool IsOneByOne(const StepFacts& facts, const WorkItem& item, const Best& best) 
 Finding OneByOne(const StepFacts& facts, const WorkItem& item, double best_rate) {
   const int64_t rows = FewRows(*item.op);
   const double rate = RateOf(item);
-  Finding finding;
-  finding.where = item.group->label;
-  finding.line = facts.LineOf(item);
-  finding.sentence = absl::StrFormat(
-      "%.0f equal products of %d %s each (%s) run at %.3g GFLOP/s, others of the run at up to %.3g: %s.", item.calls,
-      rows, rows == 1 ? "row" : "rows", item.op->problem, rate, best_rate, facts.PartOfStep(item.ns));
-  finding.gain_ns = item.ns * (1 - rate / best_rate);
-  finding.basis = GainBasis::kComputed;
-  finding.confidence = Confidence::kLow;
-  finding.evidence = "table gemm, column rate: all of its FLOPs at the best rate of the run";
-  finding.advice =
-      "If they are independent, compute them as one: all rows in one call, or torch.bmm if each has "
-      "a matrix of its own.";
-  return finding;
+  return {
+      .where = item.group->label,
+      .line = facts.LineOf(item),
+      .sentence = absl::StrFormat(
+          "%.0f equal products of %d %s each (%s) run at %.3g GFLOP/s, others of the run at up to %.3g: %s.",
+          item.calls, rows, rows == 1 ? "row" : "rows", item.op->problem, rate, best_rate, facts.PartOfStep(item.ns)),
+      .gain_ns = item.ns * (1 - rate / best_rate),
+      .basis = GainBasis::kComputed,
+      .confidence = Confidence::kLow,
+      .evidence = "table gemm, column rate: all of its FLOPs at the best rate of the run",
+      .advice =
+          "If they are independent, compute them as one: all rows in one call, or torch.bmm if each has a matrix of "
+          "its own."};
 }
 
 // Many small ones in a call.
@@ -147,21 +145,19 @@ std::vector<Finding> BatchesOfSmall(const StepFacts& facts, const Best& best, st
   if (!facts.IsAtLeast(ns + copies_ns, kSlowProductsPercent) || copies_ns < kLeastCopies * beside_ns || copies_ns == 0)
     return {};
   const int64_t batch = MatmulShapeOf(*longest->op)->batch;
-  Finding finding;
-  finding.where = facts.LayersOf([&](const WorkItem& item) { return IsBatchOfSmall(item, best); });
-  finding.line = facts.LineOf(*longest);
-  finding.sentence = absl::StrFormat(
-      "Products are computed as a batch of %d small ones (%s) at %.3g GFLOP/s, others of the run at up to %.3g: %s%s.",
-      batch, longest->op->problem, RateOf(*longest), best.at(longest->op->types), facts.PartOfStep(ns),
-      copies_ns > 0 ? absl::StrCat(", and copies beside them ", HumanTime(copies_ns)) : "");
-  finding.gain_ns = gain_ns + copies_ns;
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence =
-      "table gemm, columns problem and rate: all of their FLOPs at the best rate of the run, without the copies";
-  finding.advice =
-      "If the members share a matrix (broadcasting: A @ x with an A of fewer dimensions copies A for each member), "
-      "compute one product of all rows: x @ A.T, torch.einsum, nn.Linear.";
-  return {finding};
+  return {
+      {.where = facts.LayersOf([&](const WorkItem& item) { return IsBatchOfSmall(item, best); }),
+       .line = facts.LineOf(*longest),
+       .sentence = absl::StrFormat(
+           "Products are computed as a batch of %d small ones (%s) at %.3g GFLOP/s, others of the run at up to %.3g: "
+           "%s%s.",
+           batch, longest->op->problem, RateOf(*longest), best.at(longest->op->types), facts.PartOfStep(ns),
+           copies_ns > 0 ? absl::StrCat(", and copies beside them ", HumanTime(copies_ns)) : ""),
+       .gain_ns = gain_ns + copies_ns,
+       .evidence =
+           "table gemm, columns problem and rate: all of their FLOPs at the best rate of the run, without the copies",
+       .advice = "If the members share a matrix (broadcasting: A @ x with an A of fewer dimensions copies A for each "
+                 "member), compute one product of all rows: x @ A.T, torch.einsum, nn.Linear."}};
 }
 
 double UndisturbedRate(const StepFacts& facts, const WorkItem& item) {
@@ -185,22 +181,19 @@ const WorkItem* FasterLikeOne(const StepFacts& facts, const WorkItem& item) {
 
 Finding SlowForItsKind(const StepFacts& facts, const WorkItem& item, const WorkItem& faster) {
   const double rate = UndisturbedRate(facts, item), times = UndisturbedRate(facts, faster) / rate;
-  Finding finding;
-  finding.where = item.group->label;
-  finding.line = facts.LineOf(item);
-  finding.sentence = absl::StrFormat(
-      "%s (%s) runs at %.3g GFLOP/s, a similar one of the run (%s, %s) at %.3g: %.0f times slower, which its shape "
-      "does not explain: %s.",
-      item.op->kind, item.op->problem, rate, faster.group->label, faster.op->problem, times * rate, times,
-      facts.PartOfStep(item.ns));
-  finding.gain_ns = item.ns * (1 - 2 / times);
-  finding.Estimate(GainBasis::kUpperBound);
-  finding.evidence = "table gemm, column rate; the gain: as if at half of the other's rate";
-  finding.advice =
-      "Denormal values (below 1.2e-38) in a weight or input are the usual cause: torch.set_flush_denormal(True), or "
-      "(w.abs() < 1.2e-38).sum() to see them; else NaN or infinity, or a thread that computes alone.";
-  finding.changes_numerics = true;
-  return finding;
+  return {
+      .where = item.group->label,
+      .line = facts.LineOf(item),
+      .sentence = absl::StrFormat("%s (%s) runs at %.3g GFLOP/s, a similar one of the run (%s, %s) at %.3g: %.0f times "
+                                  "slower, which its shape does not explain: %s.",
+                                  item.op->kind, item.op->problem, rate, faster.group->label, faster.op->problem,
+                                  times * rate, times, facts.PartOfStep(item.ns)),
+      .gain_ns = item.ns * (1 - 2 / times),
+      .evidence = "table gemm, column rate; the gain: as if at half of the other's rate",
+      .advice =
+          "Denormal values (below 1.2e-38) in a weight or input are the usual cause: torch.set_flush_denormal(True), "
+          "or (w.abs() < 1.2e-38).sum() to see them; else NaN or infinity, or a thread that computes alone.",
+      .changes_numerics = true};
 }
 
 bool IsUndisturbed(const StepFacts& facts) {
@@ -218,8 +211,7 @@ class CallThreads {
   explicit CallThreads(const StepFacts& facts) : thread_ns_(facts.model().ops.size()), wall_ns_(thread_ns_.size()) {
     const CallColumns& calls = facts.model().calls;
     for (CallIndex call = 0; call < calls.size(); ++call) {
-      const ProcessIndex process = facts.model().threads[calls.thread[call]].process;
-      if (facts.StepAt(process, calls.start_ns[call]) == kNone) continue;
+      if (facts.StepOfCall(call) == kNone) continue;
       const auto ns = static_cast<double>(calls.duration_ns[call]) / facts.count();
       thread_ns_[calls.op[call]] += ns;
       if (calls.parent[call] != kNone) thread_ns_[calls.op[calls.parent[call]]] -= ns;
@@ -271,21 +263,18 @@ std::vector<Finding> SmallRequests(const StepFacts& facts, const std::vector<con
   }
   if (!facts.IsAtLeast(ns, kRequestPercent)) return {};
   const int64_t rows = FewRows(*longest->op);
-  Finding finding;
-  finding.where = longest->group->label;
-  finding.line = facts.LineOf(*longest);
-  finding.sentence = absl::StrFormat(
-      "Requests of %d %s follow one another, and each reads all weights of its products (%s, ...: %s) for so few: %s.",
-      rows, rows == 1 ? "row" : "rows", longest->op->problem, HumanCell(static_cast<int64_t>(bytes), "bytes"),
-      facts.PartOfStep(ns));
-  finding.gain_ns = ns * (1 - 1 / kRequestsTogether);
-  finding.basis = GainBasis::kUpperBound;
-  finding.confidence = Confidence::kLow;
-  finding.evidence = "table gemm, columns problem and rate; the gain: as if 8 requests took as long as one";
-  finding.advice = FindGeneration(facts)
-                       ? "Generate for several prompts at once: each token then reads the weights once for all."
-                       : "If several inputs are there, compute them as one batch.";
-  return {finding};
+  return {{.where = longest->group->label,
+           .line = facts.LineOf(*longest),
+           .sentence = absl::StrFormat("Requests of %d %s follow one another, and each reads all weights of its "
+                                       "products (%s, ...: %s) for so few: %s.",
+                                       rows, rows == 1 ? "row" : "rows", longest->op->problem,
+                                       HumanCell(static_cast<int64_t>(bytes), "bytes"), facts.PartOfStep(ns)),
+           .gain_ns = ns * (1 - 1 / kRequestsTogether),
+           .confidence = Confidence::kLow,
+           .evidence = "table gemm, columns problem and rate; the gain: as if 8 requests took as long as one",
+           .advice = FindGeneration(facts)
+                         ? "Generate for several prompts at once: each token then reads the weights once for all."
+                         : "If several inputs are there, compute them as one batch."}};
 }
 
 enum class Reason { kFewRows, kShortInner, kMany, kNone };
@@ -303,8 +292,8 @@ const char* AdviceFor(Reason reason) {
       return "One side is at most 16: give the product more rows at once (a larger batch, several in one), swap the "
              "operands ((B.T @ A.T).T), or pad that side to 16, which was faster than 2 to 8 in trials.";
     case Reason::kShortInner:
-      return "The inner dimension is at most 16: join products with the same output into one, or pad it with zeros "
-             "to 16, which was faster than 2 to 8 in trials.";
+      return "The inner dimension is at most 16: join products with the same output into one, or pad it with zeros to "
+             "16, which was faster than 2 to 8 in trials.";
     case Reason::kMany:
       return "Many small ones: compute them as one, by torch.bmm if each has its own matrix.";
     case Reason::kNone:
@@ -348,22 +337,20 @@ std::vector<Finding> FarFromBound(const StepFacts& facts, const std::vector<cons
   std::vector<Finding> findings;
   for (const auto& [reason, slow] : by_reason) {
     if (!facts.IsAtLeast(slow.ns, kSlowProductsPercent)) continue;
-    Finding finding;
-    finding.where = facts.LayersOf([&, reason = reason](const WorkItem& item) {
-      return gain_of(item, &bound_ns) > 0 && ReasonOf(item) == reason;
-    });
-    finding.line = facts.LineOf(*slow.largest);
-    finding.sentence = absl::StrFormat("Products (%s%s) take %s; this machine's peaks allow them in %s.",
-                                       slow.largest->op->problem, slow.ns > slow.largest->ns ? " and others" : "",
-                                       facts.PartOfStep(slow.ns), HumanTime(slow.bound_ns));
-    finding.gain_ns = slow.gain_ns;
-    finding.basis = GainBasis::kComputed;
-    finding.confidence = Confidence::kLow;
-    finding.evidence =
-        "table gemm, columns bound and bound_percent; the gain: as if at half of the bound, which ordinary products "
-        "reach";
-    finding.advice = AdviceFor(reason);
-    findings.push_back(finding);
+    findings.push_back(
+        {.where = facts.LayersOf([&, reason = reason](const WorkItem& item) {
+           return gain_of(item, &bound_ns) > 0 && ReasonOf(item) == reason;
+         }),
+         .line = facts.LineOf(*slow.largest),
+         .sentence = absl::StrFormat("Products (%s%s) take %s; this machine's peaks allow them in %s.",
+                                     slow.largest->op->problem, slow.ns > slow.largest->ns ? " and others" : "",
+                                     facts.PartOfStep(slow.ns), HumanTime(slow.bound_ns)),
+         .gain_ns = slow.gain_ns,
+         .basis = GainBasis::kComputed,
+         .confidence = Confidence::kLow,
+         .evidence = "table gemm, columns bound and bound_percent; the gain: as if at half of the bound, which "
+                     "ordinary products reach",
+         .advice = AdviceFor(reason)});
   }
   return findings;
 }
@@ -405,8 +392,8 @@ std::vector<Finding> FindSlowProducts(const StepFacts& facts) {
     findings.push_back(SlowForItsKind(facts, item, *faster));
     claimed.push_back(&item);
   }
-  for (Finding& finding : SmallRequests(facts, claimed)) findings.push_back(std::move(finding));
-  for (Finding& finding : FarFromBound(facts, claimed)) findings.push_back(std::move(finding));
+  Append(SmallRequests(facts, claimed), findings);
+  Append(FarFromBound(facts, claimed), findings);
   return findings;
 }
 

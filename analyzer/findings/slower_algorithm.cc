@@ -125,19 +125,18 @@ std::vector<Finding> FindSlowerAlgorithm(const StepFacts& facts) {
   }
   // More than a whole step: the search timed something else, or the trace is damaged.
   if (!facts.IsAtLeast(sum_ns, kLeastPercent) || sum_ns > facts.step_ns()) return {};
-  Finding finding;
-  finding.where = facts.LayersOf([&](const WorkItem& item) { return LossOf(item, by_problem).ns > 0; });
-  finding.line = facts.LineOf(*largest.item);
-  finding.sentence = absl::StrFormat(
-      "A search measured a faster algorithm than the one that runs: %s %s where %s takes %s, %.0f times per step; in "
-      "all "
-      "%s.",
-      largest.fastest->first, HumanTime(static_cast<double>(largest.fastest->second.ns)), largest.chosen->first,
-      HumanTime(static_cast<double>(largest.chosen->second.ns)), largest.item->calls, facts.PartOfStep(sum_ns));
-  finding.gain_ns = sum_ns;
-  finding.Estimate(GainBasis::kComputed);
-  finding.evidence = "table candidates: times of the search; the gain is their difference x calls";
   const Measured& fastest = largest.fastest->second;
+  Finding finding = {
+      .where = facts.LayersOf([&](const WorkItem& item) { return LossOf(item, by_problem).ns > 0; }),
+      .line = facts.LineOf(*largest.item),
+      .sentence = absl::StrFormat("A search measured a faster algorithm than the one that runs: %s %s where %s takes "
+                                  "%s, %.0f times per step; in all %s.",
+                                  largest.fastest->first, HumanTime(static_cast<double>(largest.fastest->second.ns)),
+                                  largest.chosen->first, HumanTime(static_cast<double>(largest.chosen->second.ns)),
+                                  largest.item->calls, facts.PartOfStep(sum_ns)),
+      .gain_ns = sum_ns,
+      .basis = GainBasis::kComputed,
+      .evidence = "table candidates: times of the search; the gain is their difference x calls"};
   if (fastest.workspace_bytes > largest.chosen->second.workspace_bytes) {
     finding.advice = absl::StrCat("Allow it its workspace of ", HumanCell(fastest.workspace_bytes, "bytes"),
                                   " (it has ", HumanCell(largest.chosen->second.workspace_bytes, "bytes"), " now).");
@@ -165,24 +164,22 @@ std::vector<Finding> FindPreparing(const StepFacts& facts) {
     problems.insert(item.op->problem);
     searches |= !item.op->is_creation;
   }
-  Finding finding;
-  finding.where = facts.LayersOf(IsPreparing);
-  finding.sentence = absl::StrFormat("%s continues in steady steps, %.1f times per step for %d problems: %s.",
-                                     searches ? "The search for algorithms" : "The preparation of primitives", calls,
-                                     problems.size(), facts.PartOfStep(ns));
-  if (const std::string changes = WhatChanges(facts); !changes.empty()) {
-    absl::StrAppend(&finding.sentence, " In a layer change: ", changes, ".");
-  }
-  finding.gain_ns = ns;
-  // Padding costs time, and a size that is new costs more than its preparation: in a test twice as much was gained.
-  finding.basis = GainBasis::kMeasured;
-  if (!searches) finding.confidence = Confidence::kLow;
-  finding.evidence = "table tuning";
-  finding.advice = searches ? "Changing shapes make cuDNN search again: pad or bucket the input to few sizes, or set "
-                              "torch.backends.cudnn.benchmark = False."
-                            : "Changing shapes make the library prepare again: pad or bucket the input to few sizes, "
-                              "none much larger than it needs.";
-  return {finding};
+  const std::string changes = WhatChanges(facts);
+  return {
+      {.where = facts.LayersOf(IsPreparing),
+       .sentence = absl::StrCat(searches ? "The search for algorithms" : "The preparation of primitives",
+                                absl::StrFormat(" continues in steady steps, %.1f times per step for %d problems: %s.",
+                                                calls, problems.size(), facts.PartOfStep(ns)),
+                                changes.empty() ? "" : absl::StrCat(" In a layer change: ", changes, ".")),
+       .gain_ns = ns,
+       // Padding costs time, and a size that is new costs more than its preparation: in a test twice as much was gained.
+       .basis = GainBasis::kMeasured,
+       .confidence = searches ? Confidence::kHigh : Confidence::kLow,
+       .evidence = "table tuning",
+       .advice = searches ? "Changing shapes make cuDNN search again: pad or bucket the input to few sizes, or set "
+                            "torch.backends.cudnn.benchmark = False."
+                          : "Changing shapes make the library prepare again: pad or bucket the input to few sizes, "
+                            "none much larger than it needs."}};
 }
 
 }  // namespace dlhook::analyzer::findings

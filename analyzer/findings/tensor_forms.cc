@@ -13,8 +13,7 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
-#include "analyzer/findings/faster_form.h"
-#include "analyzer/findings/made_tensors.h"
+#include "analyzer/findings/rules.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -33,7 +32,7 @@ constexpr int64_t kPooledBytes = 1 << 16;
 class TensorForms {
  public:
   explicit TensorForms(const StepFacts& facts)
-      : facts_(facts), scopes_(facts.model().scopes), names_(ReadScopeNames(facts.model())), made_(TensorsMade(facts)) {
+      : facts_(facts), scopes_(facts.model().scopes), names_(facts.scope_names()), made_(TensorsMade(facts)) {
     steps_ = StepsOf(facts, made_);
   }
 
@@ -96,16 +95,14 @@ class TensorForms {
     if (!facts_.IsAtLeast(ns, kFormPercent)) return std::nullopt;
     return OfForm(
         facts_, ns, made_[largest].scope,
-        absl::StrFormat(
-            "Broadcasting in aten::%s makes a tensor of %s, %.0f times as large as any that PyTorch held, and "
-            "operations behind it reduce it to %s, forward and backward",
-            OpOf(largest), HumanCell(made_[largest].bytes, "bytes"),
-            static_cast<double>(made_[largest].bytes) / static_cast<double>(made_[largest].largest_before),
-            HumanCell(reduced_bytes, "bytes")),
-        OpOf(largest) == "mul"
-            ? "A sum of products needs no such tensor: torch.einsum, matmul."
-            : "Distances of all pairs need no such tensor: torch.cdist(a, b), or a product: |a|^2 + |b|^2 - "
-              "2 a @ b.T.");
+        absl::StrFormat("Broadcasting in aten::%s makes a tensor of %s, %.0f times as large as any that PyTorch held, "
+                        "and operations behind it reduce it to %s, forward and backward",
+                        OpOf(largest), HumanCell(made_[largest].bytes, "bytes"),
+                        static_cast<double>(made_[largest].bytes) / static_cast<double>(made_[largest].largest_before),
+                        HumanCell(reduced_bytes, "bytes")),
+        OpOf(largest) == "mul" ? "A sum of products needs no such tensor: torch.einsum, matmul."
+                               : "Distances of all pairs need no such tensor: torch.cdist(a, b), or a product: |a|^2 + "
+                                 "|b|^2 - 2 a @ b.T.");
   }
 
   std::optional<Finding> JoinedAnew() const {
@@ -156,9 +153,8 @@ class TensorForms {
   bool IsExpandedBefore(size_t i) const {
     const ScopeIndex joined = made_[i].scope;
     for (ScopeIndex scope = joined; scope-- > 0 && scopes_.thread[scope] == scopes_.thread[joined];) {
-      const ScopeIndex parent = scopes_.parent[scope];
       const ScopeName& name = names_[scopes_.look[scope].name];
-      if (parent != kNone && scopes_.look[parent].kind == ScopeKind::kFrameworkOp) continue;
+      if (facts_.IsOp(scopes_.parent[scope])) continue;
       if (name.op.starts_with("expand") || !name.is_view) return name.op.starts_with("expand");
     }
     return false;
@@ -175,8 +171,8 @@ class TensorForms {
     Finding finding = OfForm(
         facts_, ns, made_[*tensors.begin()].scope,
         absl::StrFormat(
-            "aten::cat copies a tensor that was expanded (%s in all); where they are joined along the features, "
-            "the product behind it goes through each copy of the same values, forward and backward",
+            "aten::cat copies a tensor that was expanded (%s in all); where they are joined along the features, the "
+            "product behind it goes through each copy of the same values, forward and backward",
             HumanCell(made_[*tensors.begin()].bytes, "bytes")),
         "If they are joined along the features: multiply each part with its own part of the weight, before it is "
         "expanded, and add the results by broadcasting: part(x) + code(z)[:, None] for linear(cat(x, z.expand(...))).");
@@ -207,21 +203,18 @@ class TensorForms {
     for (const auto& [layer, pooling] : poolings) tensors.insert(pooling.tensors.begin(), pooling.tensors.end());
     const double ns = NsOfAll(tensors);
     if (!facts_.IsAtLeast(ns, kFormPercent)) return std::nullopt;
-    const Pooling& longest = absl::c_max_element(poolings, [](const auto& a, const auto& b) {
-                               return a.second.element_ns < b.second.element_ns;
-                             })->second;
-    return OfForm(
-        facts_, ns, made_[*longest.tensors.begin()].scope,
-        absl::StrFormat("Large windows of poolings overlap (aten::%s, results as large as what they read): an "
-                        "element takes up to %s",
-                        OpOf(*longest.tensors.begin()), HumanTime(longest.element_ns)),
-        "Maxima and means of a window of k x k are those of k x 1 and of 1 x k one behind the other; a "
-        "maximum of 9 x 9 is two of 5 x 5 (SPPF in place of SPP).");
+    const Pooling& longest = MostOf(poolings, [](const auto& of) { return of.element_ns; })->second;
+    return OfForm(facts_, ns, made_[*longest.tensors.begin()].scope,
+                  absl::StrFormat("Large windows of poolings overlap (aten::%s, results as large as what they read): "
+                                  "an element takes up to %s",
+                                  OpOf(*longest.tensors.begin()), HumanTime(longest.element_ns)),
+                  "Maxima and means of a window of k x k are those of k x 1 and of 1 x k one behind the other; a "
+                  "maximum of 9 x 9 is two of 5 x 5 (SPPF in place of SPP).");
   }
 
   const StepFacts& facts_;
   const ScopeColumns& scopes_;
-  const std::vector<ScopeName> names_;
+  const std::vector<ScopeName>& names_;
   const std::vector<MadeTensor> made_;
   double steps_ = 1;
 };

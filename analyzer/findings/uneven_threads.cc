@@ -160,8 +160,8 @@ double TimesAsMuchWork(const StepFacts& facts, const std::vector<RankFacts>& ran
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const Op& op = model.ops[model.calls.op[call]];
     if (!op.flops || model.calls.parent[call] != kNone) continue;
-    const ProcessIndex process = model.threads[model.calls.thread[call]].process;
-    if (facts.StepAt(process, model.calls.start_ns[call]) != kNone) flops[process] += static_cast<double>(*op.flops);
+    double& of_process = flops[model.threads[model.calls.thread[call]].process];
+    of_process += facts.StepOfCall(call) != kNone ? static_cast<double>(*op.flops) : 0;
   }
   for (const StepTrack& track : facts.steps().tracks) steps[track.process] += static_cast<double>(track.steps.size());
   double own = 0, others = 0;
@@ -180,8 +180,7 @@ std::vector<Finding> FindUnevenThreads(const StepFacts& facts) {
   const Sharing sharing = SharingOf(facts);
   const double ns = sharing.lost_ns / facts.count();
   if (sharing.steps < kLeastShared * facts.count() || !facts.IsAtLeast(ns, kUnevenThreadsPercent)) return {};
-  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
-  const auto [latest, times] = *absl::c_max_element(sharing.last, less);
+  const auto [latest, times] = *MostOf(sharing.last);
   double others_ns = 0;  // mean
   for (const auto& [thread, part_ns] : sharing.part_ns) {
     if (thread != latest) others_ns += part_ns / static_cast<double>(sharing.part_ns.size() - 1);
@@ -191,24 +190,18 @@ std::vector<Finding> FindUnevenThreads(const StepFacts& facts) {
   // On a busy machine any of them may come last.
   const bool is_disturbed = !facts.load().is_known || facts.load().runnable > facts.load().processors + 0.5;
   if (!is_one && (is_disturbed || !facts.IsAtLeast(ns, kInTurnPercent))) return {};
-  Finding finding;
-  finding.where = is_one ? absl::StrCat("thread ", ThreadLabel(facts.model(), {latest})) : "threads";
-  finding.sentence = absl::StrFormat("%d threads share a step's work unevenly, and the step waits for the last one: ",
-                                     sharing.threads);
-  absl::StrAppend(&finding.sentence,
-                  is_one ? absl::StrFormat("%s works for %s of it, the others for %s on average.", finding.where,
-                                           HumanTime(own_ns / sharing.steps), HumanTime(others_ns / sharing.steps))
-                         : "now for one, now for another.");
-  finding.gain_ns = ns;
-  finding.basis = GainBasis::kUpperBound;  // between operations they may have done what is not recorded
-  finding.confidence = Confidence::kMedium;
-  finding.evidence =
-      "each thread's time from its first operation in a step to its last; the gain: as if all ended at once, less what "
-      "the first thread computed meanwhile";
-  finding.advice =
-      "Partition by cost, not by item count: more and smaller chunks than threads, of which "
-      "each thread takes the next (ThreadPoolExecutor.map).";
-  return {finding};
+  const std::string where = is_one ? absl::StrCat("thread ", ThreadLabel(facts.model(), {latest})) : "threads";
+  return {{.where = where,
+           .sentence = absl::StrCat(
+               sharing.threads, " threads share a step's work unevenly, and the step waits for the last one: ",
+               is_one ? absl::StrFormat("%s works for %s of it, the others for %s on average.", where,
+                                        HumanTime(own_ns / sharing.steps), HumanTime(others_ns / sharing.steps))
+                      : "now for one, now for another."),
+           .gain_ns = ns,
+           .evidence = "each thread's time from its first operation in a step to its last; the gain: as if all ended "
+                       "at once, less what the first thread computed meanwhile",
+           .advice = "Partition by cost, not by item count: more and smaller chunks than threads, of which each thread "
+                     "takes the next (ThreadPoolExecutor.map)."}};
 }
 
 std::vector<Finding> FindLateRank(const StepFacts& facts) {
@@ -237,32 +230,28 @@ std::vector<Finding> FindLateRank(const StepFacts& facts) {
   const double longer_ns = is_one ? last->no_processor_ns - no_processor_ns / (std::ssize(ranks) - 1.0) : 0;
   const bool has_more = work >= kMoreWork, is_starved = is_one && !has_more && longer_ns >= ns / 2;
   if ((!is_one || is_starved) && no_processor_ns >= waiting_ns) return {};
-  Finding finding;
-  finding.where = is_one ? last->name : "ranks";
-  finding.sentence =
-      is_one ? absl::StrFormat("The other ranks wait for %s, the last to arrive at %d of %d collective operations: %s.",
-                               finding.where, last->came_last, last->collectives, facts.PartOfStep(ns))
-             : absl::StrFormat("Ranks wait for each other in collective operations; no single rank stands out: %s.",
-                               facts.PartOfStep(ns));
-  if (has_more) absl::StrAppendFormat(&finding.sentence, " Its products have %.1f times as many operations.", work);
-  if (is_starved) {
-    absl::StrAppend(&finding.sentence, " On average it waits ", HumanTime(longer_ns),
-                    " longer for a processor than the others do.");
-  }
-  finding.gain_ns = ns;
-  finding.basis = GainBasis::kUpperBound;  // on a GPU, compute may run beside it
-  finding.confidence = Confidence::kMedium;
-  finding.evidence = "table ranks: waiting, waited_for";
-  constexpr char kSameWork[] =
-      "Where a rank's steps differ in work (lengths of sequences, its batch, its experts' tokens), give all ranks the "
-      "same in each step.";
-  finding.advice =
-      is_starved ? "Give it a processor that nobody else uses (taskset, cpusets), or stop what competes with it there."
-      : is_one && !has_more
-          ? "Find what takes that rank longer than the others: report its process trace (RUN/*.dlh) alone and compare "
-            "its input, its processors and its GPU with another one's."
-          : kSameWork;
-  return {finding};
+  return {
+      {.where = is_one ? last->name : "ranks",
+       .sentence = absl::StrCat(
+           is_one
+               ? absl::StrFormat("The other ranks wait for %s, the last to arrive at %d of %d collective operations: ",
+                                 last->name, last->came_last, last->collectives)
+               : "Ranks wait for each other in collective operations; no single rank stands out: ",
+           facts.PartOfStep(ns), ".",
+           has_more ? absl::StrFormat(" Its products have %.1f times as many operations.", work) : "",
+           is_starved ? absl::StrCat(" On average it waits ", HumanTime(longer_ns),
+                                     " longer for a processor than the others do.")
+                      : ""),
+       .gain_ns = ns,
+       .evidence = "table ranks: waiting, waited_for",
+       .advice =
+           is_starved
+               ? "Give it a processor that nobody else uses (taskset, cpusets), or stop what competes with it there."
+           : is_one && !has_more
+               ? "Find what takes that rank longer than the others: report its process trace (RUN/*.dlh) alone and "
+                 "compare its input, its processors and its GPU with another one's."
+               : "Where a rank's steps differ in work (lengths of sequences, its batch, its experts' tokens), give all "
+                 "ranks the same in each step."}};
 }
 
 }  // namespace dlhook::analyzer::findings

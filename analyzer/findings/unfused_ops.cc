@@ -13,8 +13,6 @@
 // The gain: a fused Adam took 22 to 33 % of the default's time on the CPU, with 10 tensors of 16x16 to 8 of 1024x1024
 // (torch 2.13, 2 cores; tests/bench/findings.py measures it again).
 #include "absl/strings/str_format.h"
-#include "analyzer/analysis/folded_time.h"
-#include "analyzer/findings/own_cost.h"
 #include "analyzer/findings/rules.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -38,7 +36,7 @@ bool IsOneOf(const ScopeName& name, const absl::string_view (&names)[kCount]) {
 class Chains {
  public:
   explicit Chains(const StepFacts& facts) : facts_(facts) {
-    for (const ScopeName& name : ReadScopeNames(facts.model())) roles_.push_back(RoleOf(name));
+    for (const ScopeName& name : facts.scope_names()) roles_.push_back(RoleOf(name));
     for (const StepTrack& track : facts.steps().tracks) AddTrack(track);
   }
 
@@ -74,19 +72,13 @@ class Chains {
       size_t step = 0;
       const auto [first, end] = model.scopes.thread.RangeOf(thread);
       for (ScopeIndex scope = first; scope < end; ++scope) {
-        if (!IsOutermostOp(scope)) continue;
+        if (!facts_.IsOutermostOp(scope)) continue;
         const int64_t start_ns = model.scopes.start_ns[scope];
         while (step < track.steps.size() && track.steps[step].end_ns <= start_ns) ++step;
         if (step < track.steps.size() && start_ns >= track.steps[step].start_ns) Add(scope);
       }
       End();
     }
-  }
-
-  bool IsOutermostOp(ScopeIndex scope) const {
-    const ScopeColumns& scopes = facts_.model().scopes;
-    const auto is_op = [&](ScopeIndex index) { return scopes.look[index].kind == ScopeKind::kFrameworkOp; };
-    return is_op(scope) && (scopes.parent[scope] == kNone || !is_op(scopes.parent[scope]));
   }
 
   void Add(ScopeIndex scope) {
@@ -149,19 +141,17 @@ std::vector<Finding> FindUnfusedOps(const StepFacts& facts) {
   const auto is_in = [&](const WorkItem& item) {
     return absl::c_any_of(item.group->layers, [&](LayerIndex layer) { return chains.layers().contains(layer); });
   };
-  Finding finding;
-  finding.where = facts.LayersOf(is_in);
-  finding.line = facts.LineOfLongest(is_in);
-  finding.sentence = absl::StrFormat(
-      "%.0f elementwise operations in chains behind convolutions or products pass over the whole tensor each: %s.",
-      chains.ops(), facts.PartOfStep(chains.ns()));
-  finding.gain_ns = gain_ns;
-  finding.Estimate(GainBasis::kComputed);
-  finding.evidence =
-      "table work; of a chain of n, (n - 1) passes that take as long as those that only move data (add, mul, relu), "
-      "less what page-faults claims";
-  finding.advice = "torch.compile(model) makes one loop of each chain.";
-  return {finding};
+  return {
+      {.where = facts.LayersOf(is_in),
+       .line = facts.LineOfLongest(is_in),
+       .sentence = absl::StrFormat(
+           "%.0f elementwise operations in chains behind convolutions or products pass over the whole tensor each: %s.",
+           chains.ops(), facts.PartOfStep(chains.ns())),
+       .gain_ns = gain_ns,
+       .basis = GainBasis::kComputed,
+       .evidence = "table work; of a chain of n, (n - 1) passes that take as long as those that only move data (add, "
+                   "mul, relu), less what page-faults claims",
+       .advice = "torch.compile(model) makes one loop of each chain."}};
 }
 
 std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts) {
@@ -195,18 +185,18 @@ std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts) {
   }
   ops /= static_cast<double>(std::max<int64_t>(updates, 1));
   if (ops < kOptimizerOpsLeastOps) return {};
-  Finding finding;
-  finding.where = absl::StrCat("optimizer (", optimizer, ")");
   const double calls = facts.counted().updates;
-  finding.sentence = absl::StrFormat(
-      "%s updates each tensor separately%s: about %.0f operations, %s.", optimizer,
-      calls < kSeveralUpdates ? "" : absl::StrFormat(", in %.0f calls of step() a %s", calls, facts.StepNoun()), ops,
-      facts.PartOfStep(ns));
-  finding.gain_ns = (1 - kFusedPart) * ns;
-  finding.Estimate(GainBasis::kComputed);
-  finding.evidence = "table layers: optimizer; a fused update took a third of the time or less in trials";
   const double own_ns = CostOfScopes(
       facts, [&](ScopeIndex scope) { return attribution.of_scope[scope].direction == LayerDirection::kUpdate; });
+  Finding finding = {
+      .where = absl::StrCat("optimizer (", optimizer, ")"),
+      .sentence = absl::StrFormat(
+          "%s updates each tensor separately%s: about %.0f operations, %s.", optimizer,
+          calls < kSeveralUpdates ? "" : absl::StrFormat(", in %.0f calls of step() a %s", calls, facts.StepNoun()),
+          ops, facts.PartOfStep(ns)),
+      .gain_ns = (1 - kFusedPart) * ns,
+      .basis = GainBasis::kComputed,
+      .evidence = "table layers: optimizer; a fused update took a third of the time or less in trials"};
   SubtractOwnCost((1 - kFusedPart) * own_ns, finding);
   if (!facts.IsAtLeast(finding.gain_ns, kOptimizerOpsPercent)) return {};
   finding.advice =

@@ -11,7 +11,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "analyzer/calls/python_places.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/scope_looks.h"
@@ -32,13 +31,11 @@ constexpr char kShapesAdvice[] =
 constexpr char kNewFunctionAdvice[] =
     " is another function in each call: a lambda, a closure, the body of scan, while_loop or cond that is defined in "
     "the loop; or a static argument changes. Define it once, outside of the loop, and put jax.jit around the whole "
-    "step. "
-    "JAX_EXPLAIN_CACHE_MISSES=1 says why.";
+    "step. JAX_EXPLAIN_CACHE_MISSES=1 says why.";
 
 constexpr char kOutsideAdvice[] =
     "JAX compiles what runs outside of jax.jit by itself, once for each operation, shape and type: put jax.jit around "
-    "the "
-    "whole function of this line, or keep to few shapes.";
+    "the whole function of this line, or keep to few shapes.";
 
 struct Function {
   ScopeIndex first = kNone;  // compilation in the span
@@ -142,7 +139,7 @@ bool IsOutsideOfJit(const TraceModel& model, StackIndex stack) {
   if (stack == kNone) return false;
   absl::string_view inner;  // of the program's innermost line
   for (const PythonFrame& frame : model.python_stacks[stack].frames) {
-    const absl::string_view file = frame.file == kNone ? absl::string_view() : model.names[frame.file];
+    const absl::string_view file = model.names[frame.file];
     if (!IsFrameworkFile(file)) break;
     inner = file;
   }
@@ -196,22 +193,23 @@ Finding Describe(const StepFacts& facts, const Span& span, const std::string& na
   const auto span_ns = static_cast<double>(span.end_ns - span.start_ns);
   const double rest_ns = std::max(1.0, facts.step_ns() - function.in_steps_ns / facts.count());  // of a step
   const double steps = span.has_steps ? std::max(1.0, (span_ns - function.ns) / rest_ns) : 1;
-  Finding finding;
-  finding.where = std::string(absl::StripSuffix(absl::StripPrefix(name, "jit("), ")"));
-  const StackIndex stack = model.scopes.look[function.first].stack;
-  if (stack != kNone) finding.line = LineLabel(model, ReadPythonPlaces(model)[stack]);
-  finding.sentence = absl::StrFormat(
-      "XLA compiles %s again %.0f times after the first %s, %s each: %s, %.0f %% of the time since then, without JAX's "
-      "tracing.",
-      finding.where, count, span.has_steps ? facts.StepNoun() : "time", HumanTime(function.ns / count),
-      HumanTime(function.ns), 100 * function.ns / span_ns);
+  const std::string where(absl::StripSuffix(absl::StripPrefix(name, "jit("), ")"));
+  Finding finding = {
+      .where = where,
+      .line = facts.LineOfStack(model.scopes.look[function.first].stack),
+      .sentence = absl::StrFormat("XLA compiles %s again %.0f times after the first %s, %s each: %s, %.0f %% of the "
+                                  "time since then, without JAX's tracing.",
+                                  where, count, span.has_steps ? facts.StepNoun() : "time",
+                                  HumanTime(function.ns / count), HumanTime(function.ns), 100 * function.ns / span_ns),
+      .gain_ns = function.ns / steps,
+      .basis = GainBasis::kMeasured,
+      .confidence = Confidence::kHigh,
+      .evidence =
+          span.has_steps
+              ? "scopes \"XLA compiles …\" since the first known step; the steps since then are estimated by their mean"
+              : "scopes \"XLA compiles …\" since the first one",
+      .whole_ns = span_ns / steps};
   Explain(model, span, name, function, &finding);
-  finding.gain_ns = function.ns / steps;
-  finding.whole_ns = span_ns / steps;
-  finding.confidence = Confidence::kHigh;
-  finding.evidence = span.has_steps ? "scopes \"XLA compiles …\" since the first known step; the steps since then are "
-                                      "estimated by their mean"
-                                    : "scopes \"XLA compiles …\" since the first one";
   return finding;
 }
 
@@ -236,8 +234,7 @@ Span SpanOf(const StepFacts& facts) {
       sum_ns += model.scopes.duration_ns[scope];
       first_ns = std::min(first_ns, start_ns);
     });
-    const auto most =
-        absl::c_max_element(compiled, [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
+    const auto most = MostOf(compiled, [](const auto& of) { return of.first; });
     if (most == compiled.end()) return span;
     span.process = most->first;
     span.start_ns = most->second.second;

@@ -139,6 +139,12 @@ class Counter {
 
 }  // namespace
 
+double DoneWork::OpsThatBegin(absl::string_view prefix) const {
+  double sum = 0;
+  for (const auto& [name, count] : ops) sum += absl::StartsWith(name, prefix) ? count : 0;
+  return sum;
+}
+
 Preparer DoneWork::preparer() const {
   if (loaders.contains(kInWorkers)) return Preparer::kWorkers;
   return loaders.contains(kInPipeline) ? Preparer::kPipeline : Preparer::kProgram;

@@ -26,6 +26,8 @@ struct DoneWork {
   std::set<std::string> loaders;     // "in the program itself", "in worker processes"
   std::set<ProcessIndex> processes;  // that made calls
 
+  double OpsThatBegin(absl::string_view prefix) const;
+  double AllOps() const { return OpsThatBegin(""); }
   Preparer preparer() const;
 };
 

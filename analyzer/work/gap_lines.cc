@@ -14,11 +14,6 @@ using Neighbour = std::pair<bool, uint32_t>;  // a call's op; else the name of a
 
 Function FunctionOf(const PythonPlace& place) { return {place.file, place.function}; }
 
-template <typename Key>
-auto Most(const std::map<Key, int64_t>& counts) {
-  return absl::c_max_element(counts, [](const auto& a, const auto& b) { return a.second < b.second; });
-}
-
 // A function that runs from the beginning of gaps to their end.
 struct Running {
   int64_t ns = 0;
@@ -67,8 +62,8 @@ class LinesInSteps {
         count_(where == Where::kLonger ? static_cast<double>(facts.steps().interrupted) : facts.count()),
         stretch_ns_(facts.frameworks().empty() ? kStretchBetweenCallsNs : kStretchNs),
         has_steps_(facts.model().processes.size()),
-        places_(ReadPythonPlaces(facts.model())),
-        sources_(facts.options().analysis->Derived<SourceLines>(facts.model())) {
+        places_(facts.places()),
+        sources_(facts.Derived<SourceLines>()) {
     for (const StepTrack& track : facts.options().analysis->steps()) has_steps_[track.process] = true;
     for (const MemoryEvent& event : model_.memory) {
       if (event.bytes == 0 && event.device == 0) releases_[event.thread].push_back(event.time_ns);
@@ -122,7 +117,7 @@ class LinesInSteps {
     for (size_t i = 0; i < std::min(before.size(), after.size()); ++i) {
       const PythonFrame &frame = before[before.size() - i - 1], &other = after[after.size() - i - 1];
       if (frame.file != other.file || frame.function != other.function) break;
-      if (frame.file == kNone || IsFrameworkFile(model_.names[frame.file])) continue;
+      if (IsFrameworkFile(model_.names[frame.file])) continue;
       for (const auto& [place, of] : {std::pair(&places.first, &frame), {&places.second, &other}}) {
         place->file = of->file;
         place->function = of->function;
@@ -224,14 +219,12 @@ class LinesInSteps {
   // The innermost in which more than half of the time passes, if it is a package's.
   std::string PackageFunctionOf(const Gaps& gaps) const {
     const auto rank = [&](const Running& running) { return 2 * running.ns > gaps.walked_ns ? running.depth + 1 : 0; };
-    const auto most = absl::c_max_element(
-        gaps.running, [&](const auto& a, const auto& b) { return rank(a.second) < rank(b.second); });
+    const auto most = MostOf(gaps.running, rank);
     return most == gaps.running.end() || rank(most->second) == 0 ? "" : PackageFunction(most->first);
   }
 
   // torch.ops, torch.profiler: pass calls on to operators, or mark what others do.
   bool PassesOn(const PythonFrame& frame) const {
-    if (frame.file == kNone) return false;
     const std::string& file = model_.names[frame.file];
     return absl::EndsWith(file, "/torch/_ops.py") || absl::EndsWith(file, "/torch/autograd/profiler.py");
   }
@@ -242,8 +235,8 @@ class LinesInSteps {
     if (before.file != after.file || before.line != after.line) return {kNone, kNone};
     for (const PythonFrame& frame : model_.python_stacks[stacks.first].frames) {
       // An update ends a step: what follows it is the next one's.
-      if (frame.file != kNone && absl::EndsWith(model_.names[frame.file], "/torch/optim/optimizer.py")) break;
-      if (frame.file != kNone && !PassesOn(frame)) return {frame.file, frame.function};
+      if (absl::EndsWith(model_.names[frame.file], "/torch/optim/optimizer.py")) break;
+      if (!PassesOn(frame)) return {frame.file, frame.function};
     }
     return {kNone, kNone};
   }
@@ -297,29 +290,27 @@ class LinesInSteps {
   }
 
   void AddLooks() {
-    const auto& looks = facts_.options().analysis->Derived<StateLooks>(model_);
+    const auto& looks = facts_.Derived<StateLooks>();
     for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
       for (const StateLook& look : looks.Of(process)) {
         if (look.piece.kind != ActivityKind::kNotSeen || !IsInSteps(process, look.piece.start_ns)) continue;
-        if (Gaps* const gaps = GapsOf({look.piece.gap.before, look.piece.gap.after}, /*is_input=*/false)) {
-          gaps->looks.Add(look.sums);
-        }
+        Gaps* const gaps = GapsOf({look.piece.gap.before, look.piece.gap.after}, /*is_input=*/false);
+        if (gaps != nullptr) gaps->looks.Add(look.sums);
       }
     }
   }
 
   void AddSamples() {
-    const auto& samples = facts_.options().analysis->Derived<GapSamples>(model_);
+    const auto& samples = facts_.Derived<GapSamples>();
     std::map<std::pair<ActivityKind, SamplePlaceIndex>, std::vector<size_t>> by_owner;
-    const auto& owners = facts_.options().analysis->Derived<SamplePlaces>(model_);
+    const auto& owners = facts_.Derived<SamplePlaces>();
     for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
       for (const auto& [sample, piece] : samples.Of(process)) {
         if (!IsInSteps(process, piece.start_ns)) continue;
         by_owner[{piece.kind, owners.OwnerOf(sample)}].push_back(sample);
         if (piece.kind != ActivityKind::kNotSeen) continue;
-        if (Gaps* const gaps = GapsOf({piece.gap.before, piece.gap.after}, /*is_input=*/false)) {
-          gaps->samples.push_back(sample);
-        }
+        Gaps* const gaps = GapsOf({piece.gap.before, piece.gap.after}, /*is_input=*/false);
+        if (gaps != nullptr) gaps->samples.push_back(sample);
       }
     }
     for (const auto& [of, found] : by_owner) {
@@ -343,7 +334,7 @@ class LinesInSteps {
       SampleSums owners;
     };
     std::map<std::pair<Function, uint32_t>, OfFunction> by_function;
-    const auto& owners = facts_.options().analysis->Derived<SamplePlaces>(model_);
+    const auto& owners = facts_.Derived<SamplePlaces>();
     for (const size_t sample : samples) {
       const StackIndex stack = model_.samples.python_stack[sample];
       if (stack == kNone || places_[stack].file == kNone) continue;
@@ -358,10 +349,8 @@ class LinesInSteps {
     }
     std::vector<SampledLine> lines;
     for (auto& [function, found] : by_function) {
-      found.line.line = Most(found.lines)->first;
-      found.line.owner = absl::c_max_element(found.owners, [](const auto& a, const auto& b) {
-                           return a.second.samples < b.second.samples;
-                         })->first;
+      found.line.line = MostOf(found.lines)->first;
+      found.line.owner = MostOf(found.owners, [](const auto& of) { return of.samples; })->first;
       lines.push_back(std::move(found.line));
     }
     SortByCount(lines);
@@ -382,7 +371,7 @@ class LinesInSteps {
     lines.stretch_ns = lines.ns * static_cast<double>(ns) / static_cast<double>(gaps.walked_ns);
     lines.stretch_count = static_cast<double>(count) / count_;
     for (const auto& [counts, name] : {std::pair(&before, &lines.before), {&after, &lines.after}}) {
-      const auto most = Most(*counts);
+      const auto most = MostOf(*counts);
       if (2 * most->second <= ns) continue;
       *name = most->first.first ? model_.ops[most->first.second].function : model_.names[most->first.second];
     }
@@ -408,15 +397,14 @@ class LinesInSteps {
         lines.released_part = std::min(static_cast<double>(gaps.released_ns) / own_ns, 1.0);
         lines.released = static_cast<double>(gaps.released) / static_cast<double>(gaps.followed);
       }
-      if (!gaps.packages.empty() && 2 * Most(gaps.packages)->second > gaps.walked_ns) {
-        lines.package = Most(gaps.packages)->first;
+      if (!gaps.packages.empty() && 2 * MostOf(gaps.packages)->second > gaps.walked_ns) {
+        lines.package = MostOf(gaps.packages)->first;
       }
       lines.is_called_back = !lines.package.empty() && gaps.caller == lines.package;
       lines.package_function = PackageFunctionOf(gaps);
-      if (!gaps.called_from.empty() && 2 * Most(gaps.called_from)->second > gaps.walked_ns)
-        lines.called_from = PackageFunction(Most(gaps.called_from)->first);
-      const auto module =
-          absl::c_max_element(gaps.modules, [](const auto& a, const auto& b) { return a.second < b.second; });
+      if (!gaps.called_from.empty() && 2 * MostOf(gaps.called_from)->second > gaps.walked_ns)
+        lines.called_from = PackageFunction(MostOf(gaps.called_from)->first);
+      const auto module = MostOf(gaps.modules);
       if (module != gaps.modules.end()) lines.module = module->first;
       if (const auto blocked_ns = gaps.looks.BlockedOf(static_cast<int64_t>(gaps.share_ns))) {
         lines.blocked_ns = static_cast<double>(*blocked_ns) / count_;
@@ -435,7 +423,7 @@ class LinesInSteps {
   const double count_;  // steps
   const int64_t stretch_ns_;
   std::vector<bool> has_steps_;  // by process
-  const std::vector<PythonPlace> places_;
+  const std::vector<PythonPlace>& places_;
   const SourceLines& sources_;
   std::map<std::string, bool> in_loop_;                   // by label
   std::map<ThreadIndex, std::vector<int64_t>> releases_;  // of tensors of the host, in order of time

@@ -18,13 +18,20 @@ constexpr size_t kLeastSamples = 8;  // during the steps: what a step took is in
 
 using LoadSamples = absl::Span<const LoadSample>;
 
+// What a process has used up to a time.
 struct Taken {
-  double cpu_ns = 0;
-  double first_thread_cpu_ns = 0;
-  double waiting_ns = 0;
-  double throttled_ns = 0;
-  PageFaults faults;
+  double cpu_ns = 0, first_thread_cpu_ns = 0, waiting_ns = 0, throttled_ns = 0;
+  double page_faults = 0, system_ns = 0, resident_bytes = 0;
 };
+
+constexpr std::pair<int64_t LoadSample::*, double Taken::*> kTaken[] = {
+    {&LoadSample::cpu_ns, &Taken::cpu_ns},
+    {&LoadSample::first_thread_cpu_ns, &Taken::first_thread_cpu_ns},
+    {&LoadSample::waiting_ns, &Taken::waiting_ns},
+    {&LoadSample::throttled_ns, &Taken::throttled_ns},
+    {&LoadSample::page_faults, &Taken::page_faults},
+    {&LoadSample::system_ns, &Taken::system_ns},
+    {&LoadSample::resident_bytes, &Taken::resident_bytes}};
 
 LoadSamples LoadSamplesOf(const TraceModel& model, ProcessIndex process) {
   const auto less = [](const LoadSample& sample, ProcessIndex index) { return sample.process < index; };
@@ -34,16 +41,10 @@ LoadSamples LoadSamplesOf(const TraceModel& model, ProcessIndex process) {
 }
 
 Taken Between(const LoadSample& from, const LoadSample& to, double part) {
-  const auto between = [&](int64_t LoadSample::*value) {
-    return static_cast<double>(from.*value) + part * static_cast<double>(to.*value - from.*value);
-  };
-  return {.cpu_ns = between(&LoadSample::cpu_ns),
-          .first_thread_cpu_ns = between(&LoadSample::first_thread_cpu_ns),
-          .waiting_ns = between(&LoadSample::waiting_ns),
-          .throttled_ns = between(&LoadSample::throttled_ns),
-          .faults = {.count = between(&LoadSample::page_faults),
-                     .system_ns = between(&LoadSample::system_ns),
-                     .resident_bytes = between(&LoadSample::resident_bytes)}};
+  Taken taken;
+  for (const auto& [of_sample, value] : kTaken)
+    taken.*value = static_cast<double>(from.*of_sample) + part * static_cast<double>(to.*of_sample - from.*of_sample);
+  return taken;
 }
 
 // Up to a time, interpolated between two samples. Nothing of a process that ended before its first sample.
@@ -60,13 +61,7 @@ Taken TakenUntil(LoadSamples samples, int64_t time_ns) {
 }
 
 void Add(const Taken& taken, double factor, Taken& sum) {
-  sum.cpu_ns += factor * taken.cpu_ns;
-  sum.first_thread_cpu_ns += factor * taken.first_thread_cpu_ns;
-  sum.waiting_ns += factor * taken.waiting_ns;
-  sum.throttled_ns += factor * taken.throttled_ns;
-  sum.faults.count += factor * taken.faults.count;
-  sum.faults.system_ns += factor * taken.faults.system_ns;
-  sum.faults.resident_bytes += factor * taken.faults.resident_bytes;
+  for (const auto& [of_sample, value] : kTaken) sum.*value += factor * taken.*value;
 }
 
 Taken PerStep(const TraceModel& model, const ComparedSteps& steps) {
@@ -269,13 +264,14 @@ MachineLoad FindLoad(const TraceModel& model, const ComparedSteps& compared, con
   load.own = FindOwn(model, steps, load.processors - load.allowed);
   load.is_known = inside.are_enough;
   if (!load.is_known) return load;
-  Taken taken = PerStep(model, steps);
-  taken.faults.cost_ns = load.faults.cost_ns;
+  const Taken taken = PerStep(model, steps);
   load.cpu_ns = taken.cpu_ns;
   load.first_thread_cpu_ns = taken.first_thread_cpu_ns;
   load.waiting_ns = taken.waiting_ns;
   load.throttled_ns = taken.throttled_ns;
-  load.faults = taken.faults;
+  load.faults.count = taken.page_faults;
+  load.faults.system_ns = taken.system_ns;
+  load.faults.resident_bytes = taken.resident_bytes;
   if (blocks.empty()) return load;
   BlockMeans cpu, waiting;
   for (const ComparedSteps& block : blocks) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
 namespace dlhook::analyzer::inline work {
 namespace {
@@ -91,11 +92,16 @@ std::optional<Error> ErrorOf(const Samples& side, const Samples& other) {
 
 }  // namespace
 
+Samples Scaled(Samples samples, double factor) {
+  for (BlockMeans& blocks : samples) {
+    for (double& block : blocks) block *= factor;
+  }
+  return samples;
+}
+
 double MeanOf(const BlockMeans& blocks) {
   if (blocks.empty()) return 0;
-  double sum = 0;
-  for (double block : blocks) sum += block;
-  return sum / static_cast<double>(blocks.size());
+  return std::accumulate(blocks.begin(), blocks.end(), 0.0) / static_cast<double>(blocks.size());
 }
 
 std::optional<Trend> TrendOf(const BlockMeans& blocks) {
@@ -138,11 +144,7 @@ double StudentQuantile(double two_sided, double degrees_of_freedom) {
   return std::sqrt(n * y);
 }
 
-double MeanOf(const Samples& samples) {
-  BlockMeans means;
-  for (const BlockMeans& blocks : samples) means.push_back(MeanOf(blocks));
-  return MeanOf(means);
-}
+double MeanOf(const Samples& samples) { return MeanOf(MeansOfRuns(samples)); }
 
 std::optional<double> NoiseBound(const BaseSide<Samples>& base, const NewSide<Samples>& new_side, size_t tests) {
   const std::optional<Error> before = ErrorOf(*base, *new_side), after = ErrorOf(*new_side, *base);

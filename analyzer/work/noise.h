@@ -27,6 +27,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -88,6 +89,7 @@ inline constexpr size_t kLeastBlocksOfTrend = 6;
 // blocks.
 std::optional<double> NoiseBound(const BaseSide<Samples>& base, const NewSide<Samples>& new_side, size_t tests = 1);
 
+Samples Scaled(Samples samples, double factor);
 double MeanOf(const BlockMeans& blocks);  // 0 if empty
 double MeanOf(const Samples& samples);    // over runs, each of which counts the same
 
@@ -98,6 +100,12 @@ Value NthOf(std::vector<Value>& values, size_t rank) {
   std::nth_element(values.begin(), nth, values.end());
   return *nth;
 }
+// The entry of a map with the largest value, or the largest of what `of` makes of it; of equal ones the first; end(): it is empty.
+template <typename Map, typename Of = std::identity>
+auto MostOf(const Map& map, Of of = {}) {
+  return std::ranges::max_element(map, {}, [&](const auto& entry) { return std::invoke(of, entry.second); });
+}
+
 template <typename Value>
 Value MedianOf(std::vector<Value> values) {
   return NthOf(values, values.size() / 2);

@@ -110,7 +110,6 @@ class PythonText {
 SourceLines::SourceLines(const TraceModel& model) {
   for (const PythonStack& stack : model.python_stacks) {
     for (const PythonFrame& frame : stack.frames) {
-      if (frame.file == kNone) continue;
       const std::string& path = model.names[frame.file];
       if (absl::StartsWith(path, "/") && absl::EndsWith(path, ".py"))
         paths_[path.substr(path.rfind('/') + 1)].insert(path);

@@ -40,6 +40,11 @@ TableOptions WithAnalysis(TableOptions options, const LayerAnalysis& analysis) {
   return options;
 }
 
+struct PlacesOfStacks {
+  explicit PlacesOfStacks(const TraceModel& model) : places(ReadPythonPlaces(model)) {}
+  const std::vector<PythonPlace> places;
+};
+
 constexpr size_t kLeastInside = 4;
 constexpr size_t kLeastOutside = 8;
 
@@ -63,7 +68,7 @@ std::map<OpIndex, double> WaitingPartsOfCopies(const StepFacts& facts) {
     const CallIndex call = model.gpu.launch_call[i];
     if (call == kNone || !IsKind(model.ops[model.calls.op[call]], {OpKind::kCopy, OpKind::kMemset})) continue;
     const int64_t start_ns = model.calls.start_ns[call];
-    if (facts.StepAt(model.threads[model.calls.thread[call]].process, start_ns) == kNone) continue;
+    if (facts.StepOfCall(call) == kNone) continue;
     if (timelines.empty()) timelines = GpuTimelines(model);
     Sums& sums = sums_of[model.calls.op[call]];
     if (model.gpu.end_ns[i] <= model.calls.EndOf(call)) {
@@ -117,6 +122,19 @@ StepFacts::StepFacts(const TraceModel& model, const TableOptions& options)
   }
 }
 
+const std::vector<PythonPlace>& StepFacts::places() const { return Derived<PlacesOfStacks>().places; }
+
+std::vector<bool> StepFacts::StacksWith(
+    const std::function<bool(const std::string&, const std::string&)>& is_such) const {
+  std::vector<bool> stacks;
+  for (const PythonStack& stack : model_.python_stacks) {
+    stacks.push_back(absl::c_any_of(stack.frames, [&](const PythonFrame& frame) {
+      return is_such(model_.names[frame.file], model_.names[frame.function]);
+    }));
+  }
+  return stacks;
+}
+
 void StepFacts::ForEachOperation(const std::function<void(ThreadIndex, int64_t, int64_t)>& visit) const {
   const ScopeColumns& scopes = model_.scopes;
   const CallColumns& calls = model_.calls;
@@ -135,11 +153,21 @@ void StepFacts::ForEachOperation(const std::function<void(ThreadIndex, int64_t, 
 
 bool StepFacts::Uses(absl::string_view framework) const { return absl::c_linear_search(frameworks_, framework); }
 
+void StepFacts::ForEachLook(const std::function<void(ProcessIndex, const StateLook&)>& visit) const {
+  if (model_.states.empty()) return;
+  const auto& looks = Derived<StateLooks>();
+  for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
+    for (const StateLook& look : looks.Of(process)) {
+      if (!HasSteps() || StepAt(process, look.piece.start_ns) != kNone) visit(process, look);
+    }
+  }
+}
+
 std::map<ActivityKind, SampleSums> StepFacts::SamplesByKind() const {
   std::map<ActivityKind, SampleSums> by_kind;
   if (model_.samples.empty()) return by_kind;
-  const auto& places = options_.analysis->Derived<SamplePlaces>(model_);
-  const auto& samples = options_.analysis->Derived<GapSamples>(model_);
+  const auto& places = Derived<SamplePlaces>();
+  const auto& samples = Derived<GapSamples>();
   for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
     for (const GapSample& at : samples.Of(process)) {
       if (HasSteps() && StepAt(process, at.piece.start_ns) == kNone) continue;
@@ -223,13 +251,20 @@ size_t StepFacts::StepAt(ProcessIndex process, int64_t time_ns) const {
   return kNone;
 }
 
+size_t StepFacts::StepOfScope(ScopeIndex scope) const {
+  return StepAt(model_.threads[model_.scopes.thread[scope]].process, model_.scopes.start_ns[scope]);
+}
+
+size_t StepFacts::StepOfCall(CallIndex call) const {
+  return StepAt(model_.threads[model_.calls.thread[call]].process, model_.calls.start_ns[call]);
+}
+
 double StepFacts::UndisturbedNs(const std::set<OpIndex>& ops) const {
   const CallColumns& calls = model_.calls;
   std::vector<int64_t> durations;
   for (CallIndex call = 0; call < calls.size(); ++call) {
     if (!ops.contains(calls.op[call])) continue;
-    const ProcessIndex process = model_.threads[calls.thread[call]].process;
-    if (!HasSteps() || StepAt(process, calls.start_ns[call]) != kNone) durations.push_back(calls.duration_ns[call]);
+    if (!HasSteps() || StepOfCall(call) != kNone) durations.push_back(calls.duration_ns[call]);
   }
   return durations.empty() ? 0 : static_cast<double>(QuartilesOf(std::move(durations)).lower);
 }
@@ -285,6 +320,10 @@ std::string StepFacts::LayersOf(const std::function<bool(const WorkItem&)>& is_i
   std::string text = absl::StrJoin(labels, ", ");
   if (by_label.size() > most) absl::StrAppend(&text, " and ", by_label.size() - most, " more");
   return text;
+}
+
+std::string StepFacts::LineOfStack(StackIndex stack) const {
+  return stack == kNone ? "" : LineLabel(model_, places()[stack]);
 }
 
 std::string StepFacts::LineOf(const WorkItem& item) const {

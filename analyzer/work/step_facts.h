@@ -1,10 +1,12 @@
 // The facts that rules judge: what a run's mean steady step consists of.
 #pragma once
 
+#include "analyzer/calls/python_places.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/sample_split.h"
+#include "analyzer/time/thread_states.h"
 #include "analyzer/work/done_work.h"
 #include "analyzer/work/machine_load.h"
 #include "analyzer/work/step_work.h"
@@ -37,6 +39,13 @@ class StepFacts {
   const TableOptions& options() const { return options_; }            // for the whole run
   const TableOptions& step_options() const { return step_options_; }  // for tables over the steps
   const Attribution& attribution() const { return options_.analysis->attribution(); }
+  const std::vector<ScopeName>& scope_names() const { return scope_names_; }  // by name
+  const std::vector<PythonPlace>& places() const;                             // by Python stack
+  // What is derived of the whole run: SamplePlaces, StateLooks …
+  template <typename T>
+  const T& Derived() const {
+    return options_.analysis->Derived<T>(model_);
+  }
 
   // The steady steps of the kind that takes most time; if there are none, the whole run as one step.
   const ComparedSteps& steps() const { return steps_; }
@@ -54,10 +63,22 @@ class StepFacts {
   double PhaseNs(PhaseKind phase) const;  // per mean step
   // The steady step of the process in which this time is: its number; kNone: none. Cheap if it is often the same as before.
   size_t StepAt(ProcessIndex process, int64_t time_ns) const;
+  // The same of the beginning of a scope, a call.
+  size_t StepOfScope(ScopeIndex scope) const;
+  size_t StepOfCall(CallIndex call) const;
+  // An operation of the framework; not so for kNone. The outermost ones are in no other one.
+  bool IsOp(ScopeIndex scope) const {
+    return scope != kNone && model_.scopes.look[scope].kind == ScopeKind::kFrameworkOp;
+  }
+  bool IsOutermostOp(ScopeIndex scope) const { return IsOp(scope) && !IsOp(model_.scopes.parent[scope]); }
   // Lower quartile of the durations of these ops' calls in steps, which other programs hardly reach.
   double UndisturbedNs(const std::set<OpIndex>& ops) const;
   // Framework ops that are in no other, and calls outside of any: thread, start, duration.
   void ForEachOperation(const std::function<void(ThreadIndex, int64_t, int64_t)>& visit) const;
+  // By Python stack: whether one of its functions, given their file and name, is such.
+  std::vector<bool> StacksWith(const std::function<bool(const std::string&, const std::string&)>& is_such) const;
+  // What threads were found doing in the steps; without steps, in the run.
+  void ForEachLook(const std::function<void(ProcessIndex, const StateLook&)>& visit) const;
   // Whose code computed in time that is not seen, by samples: by kind of activity and SamplePlaces' owners.
   std::map<ActivityKind, SampleSums> SamplesByKind() const;
   bool HasGpuTimes() const { return GpuTimesOf(model_) != GpuTimes::kNone; }
@@ -82,7 +103,12 @@ class StepFacts {
   double Sum(const std::function<bool(const WorkItem&)>& is_in) const;
   // The layers of these items, most time first: "conv1, conv2 and 3 more".
   std::string LayersOf(const std::function<bool(const WorkItem&)>& is_in, size_t most = 3) const;
-  // Line of the item's layer; empty if not known.
+  // "train.py:42", the program's line on a stack or that of an item's layer; empty: not known.
+  std::string LineOfStack(StackIndex stack) const;
+  // Null: it has none, or several.
+  const Layer* OnlyLayerOf(const WorkItem& item) const {
+    return item.group->layers.size() == 1 ? &attribution().layers[item.group->layers.front()] : nullptr;
+  }
   std::string LineOf(const WorkItem& item) const;
   // Of these items the first, most time first, whose line is known.
   std::string LineOfLongest(const std::function<bool(const WorkItem&)>& is_in) const;

@@ -3,7 +3,7 @@
 // Thread: any application thread. An event costs a clock read and a copy of its name; nothing is allocated.
 #include "preload/base/entry.h"
 #include "preload/format/clock.h"
-#include "preload/link/dynamic_tables.h"
+#include "preload/base/dynamic_tables.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/registry.h"

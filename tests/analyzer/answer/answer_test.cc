@@ -12,7 +12,7 @@
 #include "analyzer/answer/live.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/step_parts.h"
-#include "analyzer/findings/own_cost.h"
+#include "analyzer/findings/rules.h"
 #include "tests/analyzer/builders/gpu_program.h"
 #include "tests/analyzer/builders/model_builder.h"
 #include "tests/analyzer/builders/training_program.h"

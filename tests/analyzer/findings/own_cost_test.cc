@@ -1,9 +1,8 @@
 // What recording takes, which is no gain: on steps of known scopes (in PyTorch: tests/frameworks/test_findings.py).
-#include "analyzer/findings/own_cost.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "analyzer/findings/rules.h"
 #include "tests/analyzer/diff/training_run.h"
 #include "tests/analyzer/findings/cpu_program.h"
 

@@ -37,12 +37,12 @@ TEST(RepeatedWork, RowsStayOrOthersCome) {
 }
 
 // Requests whose last product has so many rows of 8192, one of which is taken; then an operation reads for so long.
-CpuProgram::Found LastOfRows(int64_t rows, const char* taken, int64_t read_ns) {
+CpuProgram::Found LastOfRows(int64_t rows, const char* taken, int64_t read_ns, bool has_stacks = true) {
   CpuProgram program(StepKind::kInference);
   program.UseTorch();
   program.process().processors = 2;
   const OpIndex op = program.builder().AddOp(GemmDefinition(8192, rows, 64, "TN"));
-  const StackIndex line = program.builder().AddStack({{"serve.py", "<module>", 9}});
+  const StackIndex line = has_stacks ? program.builder().AddStack({{"serve.py", "<module>", 9}}) : kNone;
   for (int64_t at_ns = 1000; at_ns < CpuProgram::kSteps * CpuProgram::kStepNs; at_ns += CpuProgram::kStepNs) {
     program.builder().Scope("aten::linear", ScopeKind::kFrameworkOp, at_ns, 500'000, 0, -1, line);
     program.builder().Call(op, at_ns + 1000, 490'000);
@@ -52,6 +52,12 @@ CpuProgram::Found LastOfRows(int64_t rows, const char* taken, int64_t read_ns) {
   }
   program.LayerOf(op, {.name = "lm_head"});
   return program.Find("repeated-work");
+}
+
+TEST(RepeatedWork, RowsThatNothingReadsWithoutStacks) {
+  const auto found = LastOfRows(256, "aten::select", 20'000, /*has_stacks=*/false);
+  ASSERT_EQ(found.rows.size(), 1u);
+  EXPECT_EQ(found.Of(0, "line"), "-");
 }
 
 TEST(RepeatedWork, RowsThatNothingReads) {
