@@ -74,12 +74,11 @@ const std::vector<std::string>& SleepingStacks::Of(uint32_t pid, uint32_t tid) {
 }
 
 absl::StatusOr<BackgroundRun> StartInBackground(const Args& args) {
-  if (absl::Status status = SetVariables(args); !status.ok()) return status;
-  absl::StatusOr<RunPlace> place = MakeRunPlace(args, args.operands().front());
-  if (!place.ok()) return place.status();
-  place->file.reset();  // the launcher's
+  RETURN_IF_ERROR(SetVariables(args));
+  ASSIGN_OR_RETURN(RunPlace place, MakeRunPlace(args, args.operands().front()));
+  place.file.reset();  // the launcher's
   BackgroundRun started;
-  started.run = place->path;
+  started.run = place.path;
   started.output = absl::StrCat(started.run, "/output.txt");
   const int output = open(started.output.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -5,8 +5,6 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 
-#include <cstdlib>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/cli/output.h"
@@ -37,12 +35,6 @@ size_t Height() {
 }
 
 }  // namespace
-
-bool LiveTerminal::IsThere() {
-  const char* const terminal = std::getenv("TERM");
-  return isatty(STDOUT_FILENO) != 0 && terminal != nullptr && *terminal != '\0' &&
-         absl::string_view(terminal) != "dumb";
-}
 
 LiveTerminal::LiveTerminal() {
   sigset_t waited_for;

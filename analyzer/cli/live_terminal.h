@@ -12,9 +12,6 @@ namespace dlhook::analyzer::inline cli {
 
 class LiveTerminal {
  public:
-  // Whether stdout is a terminal whose cursor can be moved.
-  static bool IsThere();
-
   LiveTerminal();
   ~LiveTerminal();
   LiveTerminal(const LiveTerminal&) = delete;

@@ -45,16 +45,16 @@ double ProcessorSeconds() {
 
 }  // namespace
 
-absl::StatusOr<std::vector<int>> ReadProcessors(absl::string_view flag, const std::string& text) {
+absl::StatusOr<std::vector<int>> ReadProcessors(const Args& args, absl::string_view flag) {
   std::vector<int> processors;
-  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+  const std::optional<std::string> text = args.Last(flag);
+  if (!text) return processors;
+  for (const absl::string_view part : absl::StrSplit(*text, ',')) {
     const std::vector<absl::string_view> ends = absl::StrSplit(part, '-');
     int first = 0, last = 0;
     const bool is_read = ends.size() <= 2 && absl::SimpleAtoi(ends.front(), &first) &&
                          absl::SimpleAtoi(ends.back(), &last) && first >= 0 && first <= last && last < CPU_SETSIZE;
-    if (!is_read)
-      return absl::InvalidArgumentError(
-          absl::StrCat("--", flag, " expects numbers of processors such as 0-1,3, found '", text, "'"));
+    if (!is_read) return Unexpected(flag, "numbers of processors such as 0-1,3", *text);
     for (int number = first; number <= last; ++number) processors.push_back(number);
   }
   cpu_set_t allowed;

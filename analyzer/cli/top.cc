@@ -249,44 +249,39 @@ std::optional<int> Watch(Live* live, const std::optional<BackgroundRun>& launche
   }
 }
 
-int RunTop(const Args& args) {
+absl::StatusOr<int> RunTop(const Args& args) {
   const bool once = args.Has("once");
-  if (!once && !LiveTerminal::IsThere()) {
-    return Fail("top", absl::FailedPreconditionError(
-                           "needs a terminal whose cursor can be moved; --once prints the screen once"));
+  if (!once && !IsTerminal(STDOUT_FILENO)) {
+    return absl::FailedPreconditionError("needs a terminal whose cursor can be moved; --once prints the screen once");
   }
-  if (args.has_program() && once) return Fail("top", "--once shows a run that is being recorded; it starts no program");
+  if (args.has_program() && once)
+    return absl::InvalidArgumentError("--once shows a run that is being recorded; it starts no program");
   if (!args.has_program() && args.operands().size() > 1) {
-    return Fail("top", absl::StrCat("expected one run, found '", args.operands()[1],
-                                    "' too; before the words of a program comes --"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected one run, found '", args.operands()[1], "' too; before the words of a program comes --"));
   }
   if (!args.has_program() && args.Has("output")) {
-    return Fail("top", "-o names the folder for a program, which comes after --");
+    return absl::InvalidArgumentError("-o names the folder for a program, which comes after --");
   }
-  absl::StatusOr<std::vector<std::string>> ignored = ReadIgnored(args);
-  if (!ignored.ok()) return Fail("top", ignored.status());
-  const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
-  if (!color.ok()) return Fail("top", color.status());
+  ASSIGN_OR_RETURN(const std::vector<std::string> ignored, ReadIgnored(args));
   std::optional<BackgroundRun> launched;
   std::string path;
   if (args.has_program() && !args.operands().empty()) {
-    const absl::StatusOr<BackgroundRun> started = StartInBackground(args);
-    if (!started.ok()) return Fail("top", started.status());
-    launched = *started;
+    ASSIGN_OR_RETURN(launched, StartInBackground(args));
     path = launched->run;
+  } else if (args.operands().empty()) {
+    ASSIGN_OR_RETURN(path, LatestRun("."));
   } else {
-    const absl::StatusOr<std::string> found = args.operands().empty() ? LatestRun(".") : args.operands().front();
-    if (!found.ok()) return Fail("top", found.status());
-    path = *found;
+    path = args.operands().front();
   }
   setpriority(PRIO_PROCESS, 0, kNice);
   Live live(path, {.width = static_cast<size_t>(OutputWidth()),
-                   .color = *color,
+                   .color = WantsColor(args),
                    .unicode = IsUnicode(),
-                   .ignored_findings = *std::move(ignored)});
+                   .ignored_findings = ignored});
   if (once) {
-    const absl::Status status = live.Refresh();
-    return status.ok() ? PrintOutput(live.text()) : Fail("top", status);
+    RETURN_IF_ERROR(live.Refresh());
+    return PrintOutput(live.text());
   }
   const std::optional<int> exit_code = Watch(&live, launched);
   if (LiveTerminal::signal() != 0 && LiveTerminal::signal() != SIGINT) return 128 + LiveTerminal::signal();
@@ -296,14 +291,6 @@ int RunTop(const Args& args) {
                             " shows it again; its output: ", launched->output));
   }
   return exit_code.value_or(kExitOk);
-}
-
-std::string TopDetails() {
-  return "The newest part of a running program, read again every second: the current step time and\n"
-         "its history, where a step goes, the heaviest layers, findings, and, if it hangs, what each\n"
-         "thread is blocked on. RUN need not exist yet. q or Ctrl-C quits; the program keeps running.\n"
-         "A program after -- is recorded, with its output in output.txt in the run's folder; if it\n"
-         "has ended, its exit code is that of dlhook top.\n";
 }
 
 }  // namespace
@@ -318,9 +305,13 @@ Command TopCommand() {
                        {"dlhook top -o first -- python train.py",
                         "starts it and records it into the folder first, as dlhook run does"},
                        {"dlhook top RUN --once", "the current state, once, as text"}},
-          .min_operands = 0,
-          .max_operands = SIZE_MAX,
-          .details = TopDetails,
+          .operand_count = {0, SIZE_MAX},
+          .details =
+              "The newest part of a running program, read again every second: the current step time and\n"
+              "its history, where a step goes, the heaviest layers, findings, and, if it hangs, what each\n"
+              "thread is blocked on. RUN need not exist yet. q or Ctrl-C quits; the program keeps running.\n"
+              "A program after -- is recorded, with its output in output.txt in the run's folder; if it\n"
+              "has ended, its exit code is that of dlhook top.\n",
           .run = RunTop};
 }
 

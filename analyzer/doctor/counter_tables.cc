@@ -58,10 +58,7 @@ std::string WatchdogText(const CountingMachine& machine) {
 std::string PapiText(const PapiTrials& papi) {
   if (papi.library.empty()) return "not installed, or not needed here";
   if (papi.version.empty() || !papi.trouble.empty()) return absl::StrCat(papi.library, ": ", papi.trouble);
-  const std::string name = absl::StrCat(papi.library, ", version ", papi.version);
-  if (papi.events.empty()) return absl::StrCat(name, ": none of its presets is there (papi_component_avail says why)");
-  const auto works = absl::c_count_if(papi.events, [](const PapiEvent& event) { return event.works; });
-  return absl::StrCat(name, ": ", works, " of the ", papi.events.size(), " events that were tried can be counted");
+  return absl::StrCat(papi.library, ", version ", papi.version, " (papi_avail lists its presets)");
 }
 
 std::string NamesOf(const std::vector<CounterTrial>& counters, bool works) {
@@ -212,17 +209,6 @@ Table CountersTable(const CountingReport& report) {
   Table table = NewTable("counters", "Counters", columns, rows);
   AddAdvice(rows, &CounterRow::advice, &table);
   return table;
-}
-
-Table PapiTable(const PapiTrials& papi) {
-  const TypedColumns<PapiEvent> columns = {
-      {TextColumn("event"), "Its name; in DLHOOK_COUNTERS a native one is written papi::NAME.", &PapiEvent::name},
-      {TextColumn("works"), "Whether it could be added to an event set and started.",
-       [](const PapiEvent& event) { return event.works ? "yes" : "no"; }},
-      {TextColumn("why_not"), "PAPI's reason.", [](const PapiEvent& event) { return KnownText(event.reason); }},
-  };
-  return NewTable("papi", "PAPI presets reported as available on this machine, and the requested events", columns,
-                  papi.events);
 }
 
 Table MetricsTable(const std::vector<CounterTrial>& counters) {

@@ -145,32 +145,13 @@ void TryPerf(CounterTrial* trial) {
 
 void* FindSymbol(void* library, const char* name) { return dlsym(library, name); }
 
+// A line "event NAME" or "event NAME: reason".
 std::string TryEvent(const Papi& papi, const CounterSpec& spec) {
   const CounterSpec* specs[] = {&spec};
   int set = 0;
   const int error = MakePapiSet(papi, specs, 1, &set);
   if (error == kPapiOk) StopPapiSet(papi, set);
   return absl::StrCat("event ", PapiName(spec), error == kPapiOk ? "" : absl::StrCat(": ", papi.strerror(error)), "\n");
-}
-
-// "event NAME" or "event NAME: reason" for each preset that PAPI claims to have.
-std::string TryPresets(const Papi& papi) {
-  constexpr int kFirstPreset = static_cast<int>(0x80000000u);
-  constexpr int kEnumFirst = 1;      // PAPI_ENUM_FIRST
-  constexpr int kEnumAvailable = 2;  // PAPI_PRESET_ENUM_AVAIL
-  constexpr size_t kMaxName = 128;   // PAPI_MAX_STR_LEN
-  std::string lines;
-  int code = kFirstPreset;
-  if (papi.enum_event(&code, kEnumFirst) != kPapiOk) return lines;
-  do {
-    char name[kMaxName];
-    // The first one is not checked for being available.
-    if (papi.query_event(code) != kPapiOk || papi.event_code_to_name(code, name) != kPapiOk) continue;
-    CounterSpec spec = {};
-    absl::SNPrintF(spec.name, sizeof spec.name, "%s", name);
-    lines += TryEvent(papi, spec);
-  } while (papi.enum_event(&code, kEnumAvailable) == kPapiOk);
-  return lines;
 }
 
 // Lines for TakeLine; empty: no such library.
@@ -181,7 +162,7 @@ std::string AskPapi(const char* soname, const CounterList& wanted) {
   int version = 0;
   const char* trouble = StartPapi(library, &FindSymbol, &papi, &version);
   if (trouble != nullptr) return absl::StrCat("trouble ", trouble, "\n");
-  std::string lines = absl::StrCat("version ", version >> 8, ".", version & 0xff, "\n", TryPresets(papi));
+  std::string lines = absl::StrCat("version ", version >> 8, ".", version & 0xff, "\n");
   for (size_t i = 0; i < wanted.count; ++i) {
     if (IsOfPapi(wanted.counters[i])) lines += TryEvent(papi, wanted.counters[i]);
   }

@@ -39,7 +39,7 @@ struct PapiTrials {
   std::string library;  // "libpapi.so.7"; empty: not installed
   std::string version;  // "7.0"; empty: `trouble` says why it does not work
   std::string trouble;
-  std::vector<PapiEvent> events;  // the presets that PAPI claims to have, then those in `wanted`
+  std::vector<PapiEvent> events;  // those in `wanted`
 };
 bool IsOfPapi(const CounterSpec& spec);
 // Runs in a child process: PAPI may crash or print, and leaves threads and files behind.

@@ -98,7 +98,7 @@ struct ProgramReport {
 // The samples of a recording.
 std::map<pid_t, std::map<uint64_t, int64_t>> SamplesOf(const TraceModel& model);
 
-ProgramReport DescribeTrial(const Trial& trial, const HookedNames& names);
+ProgramReport DescribeTrial(const Trial& trial);
 
 // The name of a library that `path` contains without exporting its functions, from texts present in all releases:
 // "oneDNN", "OpenBLAS", "MKL". Empty: none. Reads the file.
