@@ -36,17 +36,6 @@ size_t TypingErrors(absl::string_view a, absl::string_view b) {
 constexpr size_t kMostInLine = 100;
 constexpr Flag kHelpFlag = {"help", "", "show this and exit"};
 
-const Flag* FindFlag(const Command& command, absl::string_view word) {
-  const auto matches = [word](const Flag& flag) {
-    return word.size() == 2 ? word[1] == flag.letter
-                            : word.substr(2) == flag.name || (!flag.alias.empty() && word.substr(2) == flag.alias);
-  };
-  for (const Flag& flag : command.flags) {
-    if (matches(flag)) return &flag;
-  }
-  return matches(kHelpFlag) ? &kHelpFlag : nullptr;
-}
-
 absl::Status Error(const Command& command, absl::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat(text, " (see dlhook help ", command.name, ")"));
 }
@@ -118,13 +107,6 @@ std::string VariablesText() {
   return text;
 }
 
-const Command* FindCommand(absl::string_view name) {
-  for (const Command& command : Commands()) {
-    if (command.name == name) return &command;
-  }
-  return nullptr;
-}
-
 int UnknownCommand(absl::string_view name) {
   std::vector<std::string> known = NamesOf(Commands());
   known.insert(known.end(), {"help", kVariablesTopic});
@@ -140,6 +122,7 @@ int Help(absl::Span<const std::string> words) {
     const absl::StatusOr<std::string> text = Completion(words.back());
     return text.ok() ? PrintOutput(*text) : Fail("help", text.status());
   }
+  if (topic == "--complete") return PrintOutput(Candidates(words.subspan(1)), OutputKind::kBytes);
   if (topic == kVariablesTopic) return PrintOutput(VariablesText());
   const Command* command = FindCommand(topic);
   return command == nullptr ? UnknownCommand(topic) : PrintOutput(HelpText(*command));
@@ -215,6 +198,17 @@ std::optional<std::string> Args::Last(absl::string_view flag) const {
   const auto found = values_.find(flag);
   if (found == values_.end()) return std::nullopt;
   return found->second.back();
+}
+
+const Flag* FindFlag(const Command& command, absl::string_view word) {
+  const auto matches = [word](const Flag& flag) {
+    return word.size() == 2 ? word[1] == flag.letter
+                            : word.substr(2) == flag.name || (!flag.alias.empty() && word.substr(2) == flag.alias);
+  };
+  for (const Flag& flag : command.flags) {
+    if (matches(flag)) return &flag;
+  }
+  return matches(kHelpFlag) ? &kHelpFlag : nullptr;
 }
 
 absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::string> words) {
@@ -323,6 +317,13 @@ const std::vector<Command>& Commands() {
       TryCommand(),    ContendCommand(), ReplayCommand(), SkillCommand(),
   };
   return kCommands;
+}
+
+const Command* FindCommand(absl::string_view name) {
+  for (const Command& command : Commands()) {
+    if (command.name == name) return &command;
+  }
+  return nullptr;
 }
 
 int Main(absl::Span<const std::string> words) {

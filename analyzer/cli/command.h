@@ -133,6 +133,8 @@ struct Command {
 // valid.
 absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::string> words);
 
+const Flag* FindFlag(const Command& command, absl::string_view word);  // "--table", "-o"; null: it has none
+
 std::string HelpText(const Command& command);
 std::string DetailsOf(const Command& command);  // with its lists
 
@@ -179,6 +181,7 @@ Command ReplayCommand();
 Command SkillCommand();
 
 const std::vector<Command>& Commands();  // in the order of the help
+const Command* FindCommand(absl::string_view name);
 
 extern const char kOneLine[];      // what dlhook is
 extern const char kDescription[];  // how it is used
@@ -195,8 +198,10 @@ int Main(absl::Span<const std::string> words);
 // dlhook.1 in roff's man macros.
 std::string ManPage();
 
-// `shell`: bash, zsh or fish.
+// The script for a shell: bash, zsh or fish.
 absl::StatusOr<std::string> Completion(absl::string_view shell);
+// What the last of these words may become, a line each: the word, and behind a tab its meaning.
+std::string Candidates(absl::Span<const std::string> words);
 
 struct Variable {
   std::string name;

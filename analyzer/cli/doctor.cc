@@ -51,8 +51,6 @@ class Trialist {
   // The trial without its model. The program's stdout goes to stderr. The status is execve's if it fails.
   absl::StatusOr<Trial> Run() {
     trial_.words = options_.words;
-    sigemptyset(&child_signal_);
-    sigaddset(&child_signal_, SIGCHLD);
     const LaunchOptions launch = {.stdout_to_stderr = true, .before_start = [this](pid_t program) {
                                     const absl::Status status = tracer_.Attach(program);
                                     if (!status.ok()) trial_.why_not_followed = std::string(status.message());
@@ -140,7 +138,7 @@ class Trialist {
   Trial trial_;
   std::map<pid_t, ProcessLook> looks_;
   std::map<pid_t, std::string> refused_;  // why a process could not be looked into
-  sigset_t child_signal_;
+  const sigset_t child_signal_ = SignalSet({SIGCHLD});
 };
 
 constexpr int kStandardSeconds = 60;
@@ -174,18 +172,6 @@ std::string EndLabel(const Trial& trial, int seconds) {
   return absl::StrCat("exit code ", WEXITSTATUS(trial.wait_status));
 }
 
-// A program that can't be preloaded is a finding, not an error.
-TriedProgram Unreachable(const std::vector<std::string>& words, const absl::Status& status) {
-  TriedProgram tried;
-  tried.words = words;
-  tried.end = "not started";
-  tried.report.findings.push_back({ObstacleId(status), Level::kProblem, words.front(),
-                                   absl::StrCat(status.message(), "."),
-                                   "Profile a build of it that is linked dynamically, for this machine, and starts as "
-                                   "an ordinary user's program."});
-  return tried;
-}
-
 // Traces without a call: they have samples only.
 void Discard(const RunPlace& place, const std::vector<ProcessInfo>& processes) {
   std::error_code error;
@@ -197,33 +183,40 @@ void Discard(const RunPlace& place, const std::vector<ProcessInfo>& processes) {
   rmdir(place.path.c_str());  // if it is empty
 }
 
-absl::StatusOr<TriedProgram> DescribeProgram(const Args& args, int seconds, const std::string& shim) {
+absl::StatusOr<ProgramReport> DescribeProgram(const Args& args, int seconds, const std::string& shim) {
   const std::vector<std::string>& words = args.operands();
   ASSIGN_OR_RETURN(const std::string program, FindProgram(words.front()));
-  if (const absl::Status status = CheckPreloadable(program); !status.ok()) {
-    if (absl::IsNotFound(status)) return status;
-    return Unreachable(words, status);
+  const absl::Status status = CheckPreloadable(program);
+  if (absl::IsNotFound(status)) return status;
+  if (!status.ok()) {  // a finding, not an error
+    const char* const advice =
+        "Profile a build of it that is linked dynamically, for this machine, and starts as an ordinary user's program.";
+    return ProgramReport{.words = words,
+                         .end = "not started",
+                         .findings = {{ObstacleId(status), Level::kProblem, words.front(),
+                                       absl::StrCat(status.message(), "."), advice}}};
   }
   ASSIGN_OR_RETURN(const RunPlace place, MakeRunPlace(args, words.front()));
   const TrialOptions options = {
       .program = program, .words = words, .shim = shim, .folder = place.path, .seconds = seconds};
   absl::StatusOr<Trial> trial = Trialist(options).Run();
-  const absl::StatusOr<LoadedRun> run =
-      LoadRun(place.path, {.drain_leftover = DrainLeftoverRings, .progress = nullptr});
   if (!trial.ok()) {
     Discard(place, {});
     return trial.status();
   }
+  const absl::StatusOr<LoadedRun> run = LoadRun(place.path, {.drain_leftover = DrainLeftoverRings});
   if (run.ok() && !run->model.processes.empty()) {
     trial->model = &run->model;
     trial->samples = SamplesOf(run->model);
   }
-  TriedProgram tried = {words, EndLabel(*trial, seconds), DescribeTrial(*trial), place.path};
-  if (tried.report.recorded.empty()) {
+  ProgramReport report = DescribeTrial(*trial);
+  report.end = EndLabel(*trial, seconds);
+  report.run = place.path;
+  if (report.recorded.empty()) {
     Discard(place, trial->model == nullptr ? std::vector<ProcessInfo>() : trial->model->processes);
-    tried.run.clear();
+    report.run.clear();
   }
-  return tried;
+  return report;
 }
 
 absl::StatusOr<int> RunDoctor(const Args& args) {

@@ -35,16 +35,10 @@ constexpr milliseconds kLookEvery(500);
 constexpr double kLeastNs = 1e9, kMostNs = 20e9;  // of steady steps
 constexpr int64_t kLeastSteps = 5;
 constexpr timespec kTryNap = {0, 50 * 1000 * 1000};
-constexpr int kWatched[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
 
 Asked g_asked_of_try = Asked::kNothing;
 
-sigset_t WatchedSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (int signal : kWatched) sigaddset(&signals, signal);
-  return signals;
-}
+sigset_t WatchedSignals() { return SignalSet({SIGINT, SIGTERM, SIGHUP, SIGCHLD}); }
 
 // Sleeps a moment, and notes what was asked meanwhile.
 void NapOfTry(const timespec& nap = kTryNap) {
@@ -114,13 +108,9 @@ struct Launched {
   prctl(PR_SET_CHILD_SUBREAPER, 0);
   const sigset_t signals = WatchedSignals();
   sigprocmask(SIG_UNBLOCK, &signals, nullptr);
-  for (int signal : kWatched) ::signal(signal, SIG_DFL);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
   setsid();
-  const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  const int printed = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
-  dup2(input, STDIN_FILENO);
-  dup2(printed, STDOUT_FILENO);
-  dup2(printed, STDERR_FILENO);
+  RedirectTo(output);
   if (!workdir.empty() && chdir(workdir.c_str()) == 0) setenv("PWD", workdir.c_str(), 1);
   for (const auto& [name, value] : variation.environment) setenv(name.c_str(), value.c_str(), 1);
   Collector collector(run);

@@ -45,16 +45,6 @@ std::string ParanoidAdvice(const CountingMachine& machine) {
                                                                 : "1 for what happens in the kernel, too");
 }
 
-std::string RdpmcText(const CountingMachine& machine) {
-  if (!machine.rdpmc.has_value()) return "not supported by this processor, or no counters";
-  return *machine.rdpmc == 0 ? "forbidden: a reading is a system call" : "allowed: a reading needs no system call";
-}
-
-std::string WatchdogText(const CountingMachine& machine) {
-  if (machine.pmus.empty()) return "needs no counter here";
-  return machine.watchdog.value_or(0) == 0 ? "off" : "on: it takes one of the processor's counters";
-}
-
 std::string PapiText(const PapiTrials& papi) {
   if (papi.library.empty()) return "not installed, or not needed here";
   if (papi.version.empty() || !papi.trouble.empty()) return absl::StrCat(papi.library, ": ", papi.trouble);
@@ -129,11 +119,7 @@ CounterRow RowOf(const CounterTrial& trial, const CountingMachine& machine) {
 }
 
 std::string PmuText(const CountingMachine& machine) {
-  if (machine.counters_at_once > 0) {
-    return absl::StrCat(machine.counters_at_once, " at once; more take turns, and counts are scaled");
-  }
-  if (!machine.pmus.empty())
-    return absl::StrCat("there (", absl::StrJoin(machine.pmus, ", "), "), but can't be opened");
+  if (!machine.pmus.empty()) return absl::StrCat("there: ", absl::StrJoin(machine.pmus, ", "));
   return machine.is_virtual ? "none: the virtual machine has no PMU"
                             : "none: no PMU is in /sys/bus/event_source/devices";
 }
@@ -145,15 +131,10 @@ Table MachineTable(const CountingMachine& machine, const PapiTrials& papi) {
   const auto add = [&](const char* fact, const std::string& value, const std::string& advice = "") {
     facts.push_back({fact, value, advice});
   };
-  const bool watchdog_takes = !machine.pmus.empty() && machine.watchdog.value_or(0) != 0;
-  const bool forbids_rdpmc = machine.rdpmc.value_or(1) == 0;
   add("processor", ProcessorText(machine.processor));
   add("virtual machine", machine.is_virtual ? "yes" : "no");
   add("processor's counters", PmuText(machine), PmuAdvice(machine));
   add("kernel.perf_event_paranoid", ParanoidText(machine), ParanoidAdvice(machine));
-  add("rdpmc", RdpmcText(machine),
-      forbids_rdpmc ? absl::StrCat("echo 1 > /sys/bus/event_source/devices/", machine.pmus.front(), "/rdpmc") : "");
-  add("kernel.nmi_watchdog", WatchdogText(machine), watchdog_takes ? "sysctl kernel.nmi_watchdog=0" : "");
   add("PAPI", PapiText(papi));
   const TypedColumns<MachineFact> columns = {
       {TextColumn("fact"), "What it is about.", &MachineFact::fact},

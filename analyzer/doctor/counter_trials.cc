@@ -34,11 +34,6 @@ constexpr int kRounds = 5;
 constexpr int kCapPerfmon = 38;  // linux/capability.h, since 5.8
 constexpr int kCapSysAdmin = 21;
 
-std::optional<int> ReadInt(const std::string& path) {
-  int value = 0;
-  return absl::SimpleAtoi(ReadSmallFile(path), &value) ? std::optional<int>(value) : std::nullopt;
-}
-
 bool ReadSmall(const char* path, char* text, size_t size) {
   std::ifstream file(path);
   if (!file) return false;
@@ -63,21 +58,6 @@ std::vector<std::string> CorePmus() {
   }
   absl::c_sort(pmus);
   return pmus;
-}
-
-// The largest group of a counter that every one of the processor's counters can count.
-size_t TryCountersAtOnce() {
-  const CounterList list = ParseWords("branches:u", Processor{});
-  size_t most = 0;
-  for (uint32_t count = 1; count <= kMaxCountersOfSet; ++count) {
-    PerfEvent events[kMaxCountersOfSet];
-    std::fill_n(events, count, PerfEvent{&list.counters[0], true});
-    PerfGroup group = {};
-    if (!OpenPerfGroup(events, count, 0, false, &group)) break;
-    ClosePerfGroup(&group);
-    most = count;
-  }
-  return most;
 }
 
 // ns per item: the fastest round, because others may have been disturbed.
@@ -221,11 +201,9 @@ CountingMachine LookAtCounting() {
   machine.processor = ThisProcessor();
   machine.is_virtual = absl::StrContains(ValueIn("/proc/cpuinfo", "flags"), " hypervisor");
   machine.pmus = CorePmus();
-  machine.paranoid = ReadInt("/proc/sys/kernel/perf_event_paranoid");
-  machine.watchdog = ReadInt("/proc/sys/kernel/nmi_watchdog");
-  if (!machine.pmus.empty()) machine.rdpmc = ReadInt(absl::StrCat(kPmuFolder, "/", machine.pmus.front(), "/rdpmc"));
+  int paranoid = 0;
+  if (absl::SimpleAtoi(ReadSmallFile("/proc/sys/kernel/perf_event_paranoid"), &paranoid)) machine.paranoid = paranoid;
   machine.may_count_all = MayCountAll();
-  machine.counters_at_once = TryCountersAtOnce();
   return machine;
 }
 

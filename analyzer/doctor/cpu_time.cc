@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/doctor/program_report.h"
 #include "analyzer/io/byte_source.h"
+#include "analyzer/stacks/call_stacks.h"
 
 namespace dlhook::analyzer::inline doctor {
 namespace {
@@ -15,17 +16,14 @@ constexpr char kSampleAdvice[] =
     "dlhook run --sample shows its functions and their time; without samples reports show it as not seen.";
 constexpr double kMostlyRecorded = 0.8;  // of its CPU time: more can hardly be other calls'
 
-// The C library, runtimes of languages and threads, malloc.
-constexpr const char* kSystem[] = {"libc.so",     "libm.so",     "ld-linux",    "libpthread", "libdl.so", "librt.so",
-                                   "libstdc++",   "libgcc_s",    "libgomp",     "libiomp5",   "libomp",   "libgfortran",
-                                   "libquadmath", "libjemalloc", "libtcmalloc", "libdlhook"};
-
 CpuTime::Kind KindOf(const std::string& path, const std::set<std::string>& seen) {
   if (seen.contains(path)) return CpuTime::Kind::kSeen;
   const std::string name = BaseName(path);
   if (absl::StartsWith(name, "python") || absl::StartsWith(name, "libpython")) return CpuTime::Kind::kPython;
-  const bool is_system = absl::c_any_of(kSystem, [&](const char* begin) { return absl::StartsWith(name, begin); });
-  return is_system ? CpuTime::Kind::kSystem : CpuTime::Kind::kUnseen;
+  const bool is_runtime = absl::c_any_of(
+      std::initializer_list<const char*>{"libdl.so", "librt.so", "libomp", "libgfortran", "libquadmath", "libdlhook"},
+      [&](const char* begin) { return absl::StartsWith(name, begin); });
+  return is_runtime || IsSharedCode(path) ? CpuTime::Kind::kSystem : CpuTime::Kind::kUnseen;
 }
 
 // `kind`: unset: of all.

@@ -195,7 +195,7 @@ std::string LibraryReport::State() const {
 }
 
 ProgramReport DescribeTrial(const Trial& trial) {
-  ProgramReport report;
+  ProgramReport report = {.words = trial.words};
   Libraries libraries;
   for (const ProcessLook& look : trial.looks) {
     ++report.processes_looked_into;

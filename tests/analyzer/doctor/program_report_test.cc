@@ -204,9 +204,7 @@ TEST(ProgramReportTest, WhoComputesIsNotGuessed) {
   const ProgramReport few = DescribeTrial(Sampled({{0x50010, 25}}, &model));
   EXPECT_EQ(SeenPercent(few.cpu_time), std::nullopt);
   EXPECT_EQ(Levels(few).count("computes-unseen"), 0u);
-  const auto verdict = [](const ProgramReport& report) {
-    return DoctorReport{{}, TriedProgram{{"prog"}, "exit code 0", report}}.Verdict();
-  };
+  const auto verdict = [](const ProgramReport& report) { return DoctorReport{{}, report}.Verdict(); };
   EXPECT_NE(verdict(few).find("is not known"), std::string::npos);
   EXPECT_NE(
       verdict(DescribeTrial(Sampled({{kBlas, 80}, {0x60000, 20}}, &model))).find("80 % of this program's CPU time"),
@@ -296,7 +294,7 @@ TEST(DoctorReportTest, Verdicts) {
   report.machine = {{"clock", Level::kOk, "", "good.", ""}, {"counters", Level::kNote, "", "none.", ""}};
   EXPECT_EQ(report.CountBad(), 0);
   const TraceModel model = Recorded();
-  report.program = TriedProgram{{"prog"}, "exit code 0", Report(Look(kBlas + 8), &model)};
+  report.program = Report(Look(kBlas + 8), &model);
   EXPECT_EQ(report.CountBad(), 1);
   const std::string text = DoctorText(report, 80, false);
   EXPECT_NE(text.find("1 check needs attention"), std::string::npos);
