@@ -31,19 +31,16 @@ int Keep(const Calibration& calibration, const std::string& path) {
   return kExitThreshold;
 }
 
-int RunCalibrate(const Args& args) {
-  const auto renderer = ReadFormatFlag(args);
-  if (!renderer.ok()) return Fail("calibrate", renderer.status());
-  const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
-  if (!color.ok()) return Fail("calibrate", color.status());
+absl::StatusOr<int> RunCalibrate(const Args& args) {
+  ASSIGN_OR_RETURN(const OutputFlags output, ReadOutputFlags(args));
   const Calibration machine = DescribeMachine();
   const std::string path = FileOf(args, machine);
   Calibration calibration;
   int code = kExitOk;
   if (args.Has("show")) {
-    if (path.empty()) return Fail("calibrate", kNoFolder);
+    if (path.empty()) return absl::FailedPreconditionError(kNoFolder);
     absl::StatusOr<Calibration> kept = ReadCalibration(path);
-    if (!kept.ok()) return Fail("calibrate", absl::StrCat(kept.status().message(), "; dlhook calibrate measures"));
+    if (!kept.ok()) return absl::NotFoundError(absl::StrCat(kept.status().message(), "; dlhook calibrate measures"));
     if (!Fits(*kept, machine.processor, machine.processors)) {
       PrintError(absl::StrCat("calibrate: ", path, " is of another machine"));
       code = kExitThreshold;
@@ -51,16 +48,14 @@ int RunCalibrate(const Args& args) {
     calibration = *std::move(kept);
   } else {
     absl::StatusOr<std::string> python = args.Has("python") ? FindProgram(*args.Last("python")) : std::string();
-    if (!python.ok()) return Fail("calibrate", absl::StrCat("--python: ", python.status().message()));
+    if (!python.ok()) return absl::NotFoundError(absl::StrCat("--python: ", python.status().message()));
     calibration = Calibrate({.libraries = args.All("library"), .python = *python});
     code = Keep(calibration, path);
   }
   Table table = CalibrationTable(calibration);
   table.notes.push_back(
       absl::StrCat("Measured at ", calibration.date, code == kExitOk ? absl::StrCat("; kept in ", path) : "", "."));
-  const std::string text =
-      Rendered(**renderer, {.run = nullptr, .tables = {table}, .width = OutputWidth(STDOUT_FILENO), .color = *color});
-  return std::max(PrintOutput(text), code);
+  return std::max(PrintTables(output, {table}), code);
 }
 
 }  // namespace
@@ -78,20 +73,15 @@ Command CalibrateCommand() {
       .examples = {{"dlhook calibrate", "measures for some 10 s; reports then say how far from the peak a layer is"},
                    {"dlhook calibrate --python venv/bin/python", "with the libraries of that environment"},
                    {"dlhook calibrate --show", "what was measured, how, and when"}},
-      .min_operands = 0,
-      .max_operands = 0,
       .details =
-          [] {
-            return std::string(
-                "GFLOP/s of products of f32, f64, bf16 and int8 by the fastest library found\n"
-                "(OpenBLAS, MKL, BLIS, oneDNN; inside PyTorch and NumPy), bandwidth of L2, L3 and\n"
-                "memory, each with one thread and with all; launches and copies of a GPU. What\n"
-                "can't be measured is listed with the reason. The result is stored in the cache\n"
-                "folder ($DLHOOK_CACHE, $XDG_CACHE_HOME/dlhook, ~/.cache/dlhook), a file for each\n"
-                "processor model, microcode and number of available processors.\n\n"
-                "Exit codes: 0: measured and stored; 1: measured but not stored, or the file is for\n"
-                "another machine; 2: nothing to show, or bad usage.\n");
-          },
+          "GFLOP/s of products of f32, f64, bf16 and int8 by the fastest library found\n"
+          "(OpenBLAS, MKL, BLIS, oneDNN; inside PyTorch and NumPy), bandwidth of L2, L3 and\n"
+          "memory, each with one thread and with all; launches and copies of a GPU. What\n"
+          "can't be measured is listed with the reason. The result is stored in the cache\n"
+          "folder ($DLHOOK_CACHE, $XDG_CACHE_HOME/dlhook, ~/.cache/dlhook), a file for each\n"
+          "processor model, microcode and number of available processors.\n\n"
+          "Exit codes: 0: measured and stored; 1: measured but not stored, or the file is for\n"
+          "another machine; 2: nothing to show, or bad usage.\n",
       .run = RunCalibrate};
 }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "analyzer/cli/launch.h"
 #include "preload/drain/nap.h"
 #include "preload/format/identity.h"
 
@@ -43,17 +44,15 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-constexpr int kEndingSignals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 constexpr uint64_t kMostComputingNs = 2'000'000'000;
 constexpr uint64_t kMostWaitingNs = 6'000'000'000;
 constexpr timespec kLookForEndEvery = {0, 50 * 1000 * 1000};
 
-// Those that MakeInTime waits for.
-void Block(sigset_t* signals) {
-  sigemptyset(signals);
-  for (int signal : kEndingSignals) sigaddset(signals, signal);
-  sigaddset(signals, SIGCHLD);
-  sigprocmask(SIG_BLOCK, signals, nullptr);
+// What MakeInTime waits for is blocked from here on.
+sigset_t BlockSignals() {
+  const sigset_t signals = SignalSet({SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGCHLD});
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
 }
 
 bool IsOverdue(pid_t child, uint64_t start_ns) {
@@ -202,9 +201,8 @@ int CollectUntilEnd(pid_t program, Collector* collector) {
   RaiseDescriptorLimit();
   DrainNap naps;
   int wait_status = 0;
-  sigset_t child, before;
-  sigemptyset(&child);
-  sigaddset(&child, SIGCHLD);
+  const sigset_t child = SignalSet({SIGCHLD});
+  sigset_t before;
   sigprocmask(SIG_BLOCK, &child, &before);  // it interrupts a nap
   const int priority = getpriority(PRIO_PROCESS, 0);
   setpriority(PRIO_PROCESS, 0, priority + kDrainNice);  // if permitted: on a busy machine the drain must still run
@@ -222,14 +220,12 @@ int CollectUntilEnd(pid_t program, Collector* collector) {
 
 // fork, signals, a pipe.
 void HoldEndingSignals() {
-  sigset_t signals;
-  Block(&signals);
-  for (int signal : kEndingSignals) ::signal(signal, SIG_DFL);  // an ignored one would not be seen
+  BlockSignals();
+  for (int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) ::signal(signal, SIG_DFL);  // an ignored one would not be seen
 }
 
 Made MakeInTime(absl::FunctionRef<void(GivePiece)> make) {
-  sigset_t signals;
-  Block(&signals);
+  const sigset_t signals = BlockSignals();
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return {absl::InternalError("failed"), {}};
   const pid_t child = fork();

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/render/text_columns.h"
@@ -35,19 +36,8 @@ size_t TypingErrors(absl::string_view a, absl::string_view b) {
 constexpr size_t kMostInLine = 100;
 constexpr Flag kHelpFlag = {"help", "", "show this and exit"};
 
-const Flag* FindFlag(const Command& command, absl::string_view word) {
-  const auto matches = [word](const Flag& flag) {
-    return word.size() == 2 ? word[1] == flag.letter
-                            : word.substr(2) == flag.name || (!flag.alias.empty() && word.substr(2) == flag.alias);
-  };
-  for (const Flag& flag : command.flags) {
-    if (matches(flag)) return &flag;
-  }
-  return matches(kHelpFlag) ? &kHelpFlag : nullptr;
-}
-
 absl::Status Error(const Command& command, absl::string_view text) {
-  return absl::InvalidArgumentError(absl::StrCat(command.name, ": ", text, " (see dlhook help ", command.name, ")"));
+  return absl::InvalidArgumentError(absl::StrCat(text, " (see dlhook help ", command.name, ")"));
 }
 
 absl::Status UnknownFlag(const Command& command, absl::string_view word) {
@@ -67,13 +57,13 @@ absl::Status CheckOperands(const Command& command, const Args& args) {
   }
   const bool needs_operands =
       absl::c_none_of(command.flags, [&](const Flag& flag) { return flag.stands_alone && args.Has(flag.name); });
-  if (needs_operands && operands.size() < command.min_operands)
+  if (needs_operands && operands.size() < command.operand_count.least)
     return Error(command, absl::StrCat("expected ", command.operands, ", found ",
                                        operands.empty() ? "nothing"
                                                         : absl::StrCat("only '", absl::StrJoin(operands, " "), "'")));
-  if (operands.size() > command.max_operands) {
-    return Error(command, absl::StrCat("expected ", command.max_operands == 0 ? "nothing" : "only ", command.operands,
-                                       ", found '", operands[command.max_operands], "' too"));
+  if (operands.size() > command.operand_count.most) {
+    return Error(command, absl::StrCat("expected ", command.operand_count.most == 0 ? "nothing" : "only ",
+                                       command.operands, ", found '", operands[command.operand_count.most], "' too"));
   }
   return absl::OkStatus();
 }
@@ -117,13 +107,6 @@ std::string VariablesText() {
   return text;
 }
 
-const Command* FindCommand(absl::string_view name) {
-  for (const Command& command : Commands()) {
-    if (command.name == name) return &command;
-  }
-  return nullptr;
-}
-
 int UnknownCommand(absl::string_view name) {
   std::vector<std::string> known = NamesOf(Commands());
   known.insert(known.end(), {"help", kVariablesTopic});
@@ -139,6 +122,7 @@ int Help(absl::Span<const std::string> words) {
     const absl::StatusOr<std::string> text = Completion(words.back());
     return text.ok() ? PrintOutput(*text) : Fail("help", text.status());
   }
+  if (topic == "--complete") return PrintOutput(Candidates(words.subspan(1)), OutputKind::kBytes);
   if (topic == kVariablesTopic) return PrintOutput(VariablesText());
   const Command* command = FindCommand(topic);
   return command == nullptr ? UnknownCommand(topic) : PrintOutput(HelpText(*command));
@@ -148,7 +132,8 @@ int Help(absl::Span<const std::string> words) {
 int RunGuarded(const Command& command, const Args& args) {
   const std::string where = absl::StrCat(command.name, ": ", absl::StrJoin(args.operands(), " "), ": ");
   try {
-    return command.run(args);
+    const absl::StatusOr<int> exit_code = command.run(args);
+    return exit_code.ok() ? *exit_code : Fail(command.name, exit_code.status());
   } catch (const LimitError& error) {
     PrintError(absl::StrCat(where, error.what()));
   } catch (const std::bad_alloc&) {
@@ -194,6 +179,16 @@ absl::Status UnknownName(absl::string_view what, absl::string_view name, const s
       nearest.empty() ? "expected" : "Expected", " one of: ", absl::StrJoin(shown, ", "), hint));
 }
 
+std::string OneOf(std::vector<absl::string_view> words) {
+  const absl::string_view last = words.back();
+  words.pop_back();
+  return absl::StrCat(absl::StrJoin(words, ", "), words.empty() ? "" : " or ", last);
+}
+
+absl::Status Unexpected(absl::string_view flag, absl::string_view expected, absl::string_view found) {
+  return absl::InvalidArgumentError(absl::StrCat("--", flag, " expects ", expected, ", found '", found, "'"));
+}
+
 std::vector<std::string> Args::All(absl::string_view flag) const {
   const auto found = values_.find(flag);
   return found == values_.end() ? std::vector<std::string>() : found->second;
@@ -203,6 +198,17 @@ std::optional<std::string> Args::Last(absl::string_view flag) const {
   const auto found = values_.find(flag);
   if (found == values_.end()) return std::nullopt;
   return found->second.back();
+}
+
+const Flag* FindFlag(const Command& command, absl::string_view word) {
+  const auto matches = [word](const Flag& flag) {
+    return word.size() == 2 ? word[1] == flag.letter
+                            : word.substr(2) == flag.name || (!flag.alias.empty() && word.substr(2) == flag.alias);
+  };
+  for (const Flag& flag : command.flags) {
+    if (matches(flag)) return &flag;
+  }
+  return matches(kHelpFlag) ? &kHelpFlag : nullptr;
 }
 
 absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::string> words) {
@@ -238,6 +244,9 @@ absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::str
     if (value.empty() && !flag->value.empty()) {
       return Error(command, absl::StrCat(name, " expects a value: ", flag->value, ", found an empty one"));
     }
+    const std::vector<absl::string_view> known = absl::StrSplit(flag->value, '|');
+    if (known.size() > 1 && !flag->is_variable && !absl::c_linear_search(known, value))
+      return Unexpected(flag->name, OneOf(known), value);
     std::vector<std::string>& values = args.values_[std::string(flag->name)];
     values.push_back(std::move(value));
     while (flag->takes_several && i + 1 < words.size() && !absl::StartsWith(words[i + 1], "-"))
@@ -267,8 +276,12 @@ std::string HelpText(const Command& command) {
   for (const Example& example : command.examples) {
     absl::StrAppend(&text, "  ", example.command, "\n      ", example.meaning, "\n");
   }
-  if (command.details != nullptr) absl::StrAppend(&text, "\n", command.details());
-  return text;
+  const std::string details = DetailsOf(command);
+  return details.empty() ? text : absl::StrCat(text, "\n", details);
+}
+
+std::string DetailsOf(const Command& command) {
+  return absl::StrCat(command.details, command.lists == nullptr ? "" : command.lists());
 }
 
 std::vector<Flag> Joined(std::initializer_list<std::vector<Flag>> parts) {
@@ -306,6 +319,13 @@ const std::vector<Command>& Commands() {
   return kCommands;
 }
 
+const Command* FindCommand(absl::string_view name) {
+  for (const Command& command : Commands()) {
+    if (command.name == name) return &command;
+  }
+  return nullptr;
+}
+
 int Main(absl::Span<const std::string> words) {
   if (words.empty()) {
     PrintError("a command is missing", absl::StrCat("\n", Overview()));
@@ -317,10 +337,7 @@ int Main(absl::Span<const std::string> words) {
   const Command* command = FindCommand(name);
   if (command == nullptr) return UnknownCommand(name);
   const absl::StatusOr<Args> args = ParseArgs(*command, words.subspan(1));
-  if (!args.ok()) {
-    PrintError(args.status().message());
-    return kExitBadInput;
-  }
+  if (!args.ok()) return Fail(name, args.status());
   if (args->Has("help")) return PrintOutput(HelpText(*command));
   return RunGuarded(*command, *args);
 }

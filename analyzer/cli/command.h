@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -36,10 +37,10 @@ std::string NearestName(absl::string_view name, const std::vector<std::string>& 
 absl::Status UnknownName(absl::string_view what, absl::string_view name, const std::vector<std::string>& known,
                          absl::string_view hint = "", absl::string_view use = "");
 
-template <typename T>
-std::vector<std::string> NamesOf(const std::vector<T>& registry) {
+template <typename Registry>
+std::vector<std::string> NamesOf(const Registry& registry) {
   std::vector<std::string> names;
-  for (const T& element : registry) names.emplace_back(element.name);
+  for (const auto& element : registry) names.emplace_back(element.name);
   return names;
 }
 
@@ -52,12 +53,19 @@ absl::StatusOr<const T*> FindNamed(const std::vector<T>& registry, absl::string_
   return UnknownName(what, name, NamesOf(registry));
 }
 
+// "auto, always or never".
+std::string OneOf(std::vector<absl::string_view> words);
+
+// "--depth expects a number of layers, found 'x'".
+absl::Status Unexpected(absl::string_view flag, absl::string_view expected, absl::string_view found);
+
 // A registry as a part of a help text, meanings behind a column of `width` characters.
-template <typename T>
-void AppendRegistry(absl::string_view title, const std::vector<T>& registry, absl::string_view T::*meaning,
-                    std::string* text, int width = 20) {
-  absl::StrAppendFormat(text, "\n%s:\n", title);
-  for (const T& element : registry) absl::StrAppendFormat(text, "  %-*s%s\n", width, element.name, element.*meaning);
+template <typename Registry, typename Meaning>
+std::string RegistryText(absl::string_view title, const Registry& registry, Meaning meaning, int width = 20) {
+  std::string text = absl::StrCat("\n", title, ":\n");
+  for (const auto& element : registry)
+    absl::StrAppendFormat(&text, "  %-*s%s\n", width, element.name, element.*meaning);
+  return text;
 }
 
 // Exit codes; `run` returns its program's own.
@@ -67,13 +75,14 @@ constexpr int kExitBadInput = 2;   // bad input or usage
 
 struct Flag {
   absl::string_view name;   // without the dashes
-  absl::string_view value;  // placeholder for the value in the help, "NAME"; empty: a switch
+  absl::string_view value;  // placeholder for the value in the help, "NAME"; "on|off": one of these; empty: a switch
   absl::string_view help;
   char letter = 0;                  // one-letter form, 0: none
   bool stands_alone = false;        // like --help: needs no operand
   bool takes_several = false;       // values up to the next flag
   absl::string_view standard = {};  // the value without "=VALUE"; empty: the value is the next word
   absl::string_view alias = {};     // what other commands call it
+  bool is_variable = false;         // SetVariables checks its value
 
   bool TakesWord() const { return !value.empty() && standard.empty(); }
 };
@@ -109,26 +118,46 @@ struct Command {
   absl::string_view operands = {};  // for the usage line: "RUN"
   std::vector<Flag> flags = {};     // --help is added to each
   std::vector<Example> examples = {};
-  size_t min_operands = 0;
-  size_t max_operands = 0;
+  struct {
+    size_t least = 0, most = 0;
+  } operand_count = {};
   // The first operand and everything after it are operands, whatever they look like.
   bool stops_at_operand = false;
-  std::string (*details)() = nullptr;      // more for --help; may be null
-  int (*run)(const Args& args) = nullptr;  // returns the exit code
+  absl::string_view details = {};    // more for --help
+  std::string (*lists)() = nullptr;  // behind these, what flags may name; may be null
+  // Returns the exit code. After an error, which is printed with the command's name, that is kExitBadInput.
+  absl::StatusOr<int> (*run)(const Args& args) = nullptr;
 };
 
-// "--flag VALUE [VALUE]...", "--flag=VALUE", "-f VALUE", "--" ends the flags. An error names the command,
-// the argument and what would be valid.
+// "--flag VALUE [VALUE]...", "--flag=VALUE", "-f VALUE", "--" ends the flags. An error names the argument and what would be
+// valid.
 absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::string> words);
 
-std::string HelpText(const Command& command);
+const Flag* FindFlag(const Command& command, absl::string_view word);  // "--table", "-o"; null: it has none
 
-// Stores the value, if there is one. The first error of several counts: absl::Status::Update.
-template <typename T, typename To>
-absl::Status Store(absl::StatusOr<T> value, To* to) {
-  if (value.ok()) *to = *std::move(value);
-  return value.status();
+std::string HelpText(const Command& command);
+std::string DetailsOf(const Command& command);  // with its lists
+
+// The value of a flag as a number from `least` to `most`. Without the flag it stays what it was.
+template <typename Number>
+absl::Status ReadNumber(const Args& args, absl::string_view flag, absl::string_view expected, Number least, Number most,
+                        Number* value) {
+  const std::optional<std::string> text = args.Last(flag);
+  if (!text || (absl::SimpleAtoi(*text, value) && *value >= least && *value <= most)) return absl::OkStatus();
+  return Unexpected(flag, expected, *text);
 }
+
+// The beginnings of functions that return a status or a value: an error of the call is theirs, too.
+#define RETURN_IF_ERROR(...) \
+  if (absl::Status failed = (__VA_ARGS__); !failed.ok()) return failed
+#define ASSIGN_OR_RETURN(variable, ...) \
+  ASSIGN_OR_RETURN_BY(ASSIGN_OR_RETURN_NAME(result_of_line_, __LINE__), variable, (__VA_ARGS__))
+#define ASSIGN_OR_RETURN_NAME(begin, line) ASSIGN_OR_RETURN_JOINED(begin, line)
+#define ASSIGN_OR_RETURN_JOINED(begin, line) begin##line
+#define ASSIGN_OR_RETURN_BY(result, variable, call) \
+  auto result = call;                               \
+  if (!result.ok()) return result.status();         \
+  variable = *std::move(result)
 
 // Flags of a command's own and those it shares with others, in this order.
 std::vector<Flag> Joined(std::initializer_list<std::vector<Flag>> parts);
@@ -152,6 +181,7 @@ Command ReplayCommand();
 Command SkillCommand();
 
 const std::vector<Command>& Commands();  // in the order of the help
+const Command* FindCommand(absl::string_view name);
 
 extern const char kOneLine[];      // what dlhook is
 extern const char kDescription[];  // how it is used
@@ -168,8 +198,10 @@ int Main(absl::Span<const std::string> words);
 // dlhook.1 in roff's man macros.
 std::string ManPage();
 
-// `shell`: bash, zsh or fish.
+// The script for a shell: bash, zsh or fish.
 absl::StatusOr<std::string> Completion(absl::string_view shell);
+// What the last of these words may become, a line each: the word, and behind a tab its meaning.
+std::string Candidates(absl::Span<const std::string> words);
 
 struct Variable {
   std::string name;

@@ -1,9 +1,7 @@
-// Commands, flags and files; after "--" what the shell has for the words of any program. The build runs
-// `dlhook help --completion SHELL` and installs the results.
+// Commands, flags and their values; after "--" what the shell has for the words of any program. The scripts of the shells, which
+// the build installs, ask `dlhook help --complete`.
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/explain.h"
@@ -19,23 +17,6 @@
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-std::vector<std::string> CommandNames() {
-  std::vector<std::string> names = NamesOf(Commands());
-  names.emplace_back("help");
-  return names;
-}
-
-// In single quotes of a POSIX shell.
-std::string Quoted(absl::string_view text) {
-  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
-}
-
-std::vector<std::string> WordsOf(const Flag& flag) {
-  std::vector<std::string> words = {absl::StrCat("--", flag.name)};
-  if (flag.letter != 0) words.push_back(absl::StrCat("-", std::string(1, flag.letter)));
-  return words;
-}
-
 std::vector<std::string> Columns() {
   std::vector<std::string> names = {"program"};
   const absl::StatusOr<std::vector<Table>> tables = EmptyTables();
@@ -48,7 +29,7 @@ std::vector<std::string> Columns() {
   return names;
 }
 
-// What may follow a flag, empty: files.
+// What may follow a flag; empty: files.
 std::vector<std::string> ValuesOf(const Command& command, const Flag& flag) {
   const bool is_of_runs = command.name == "report" || command.name == "diff";
   std::vector<std::string> words;
@@ -59,105 +40,83 @@ std::vector<std::string> ValuesOf(const Command& command, const Flag& flag) {
   if (flag.name == "format" && words.empty()) words = NamesOf(Renderers());
   if (flag.name == "by") words = ByWords();
   if (flag.name == "sort") words = Columns();
-  if (flag.name == "counters" || flag.name == "set") {
-    for (const CounterSet& set : kCounterSets) words.emplace_back(set.name);
-  }
+  if (flag.name == "counters" || flag.name == "set") words = NamesOf(kCounterSets);
   if (flag.name == "frames") words = NamesOf(FrameWords());
   if (flag.name == "weight") words = NamesOf(WeightWords());
   return words;
 }
 
-std::string Bash() {
-  const std::string names = absl::StrJoin(CommandNames(), " ");
-  std::string text = absl::StrCat(
-      "# Completion for bash.\n_dlhook() {\n"
-      "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words= i\n  COMPREPLY=()\n"
-      "  [ \"$before\" != = ] || before=${COMP_WORDS[COMP_CWORD-2]}\n"
-      "  [ \"$word\" != = ] || { before=${COMP_WORDS[COMP_CWORD-1]}; word=; }\n"
-      "  for ((i = 2; i < COMP_CWORD; ++i)); do [ \"${COMP_WORDS[i]}\" != -- ] || return; done\n"
-      "  if [ \"$COMP_CWORD\" = 1 ]; then\n    words='",
-      names, " --help --version'\n  else\n    case ${COMP_WORDS[1]} in\n      help) words='", names,
-      " variables' ;;\n");
-  for (const Command& command : Commands()) {
-    std::vector<std::string> words;
-    std::string values;
-    for (const Flag& flag : command.flags) {
-      words.push_back(absl::StrJoin(WordsOf(flag), " "));
-      const std::vector<std::string> known = ValuesOf(command, flag);
-      if (known.empty()) continue;
-      absl::StrAppend(&values, " --", flag.name, ") words='", absl::StrJoin(known, " "), "' ;;");
-    }
-    words.emplace_back("--help");
-    absl::StrAppend(&text, "      ", command.name, ") [[ $word != -* ]] || words='", absl::StrJoin(words, " "), "'; ",
-                    "case $before in", values, " *) ;; esac ;;\n");
+struct Candidate {
+  std::string word;
+  absl::string_view meaning = {};
+};
+
+// What may stand at the end of these words, the ones before `last`.
+std::vector<Candidate> CandidatesOf(absl::Span<const std::string> before, absl::string_view last) {
+  std::vector<Candidate> candidates;
+  if (before.empty() || before.front() == "help") {
+    for (const Command& command : Commands()) candidates.push_back({std::string(command.name), command.summary});
+    candidates.push_back({"help", "what a command does and its flags"});
+    candidates.push_back(before.empty() ? Candidate{"--version"} : Candidate{"variables", "what is recorded"});
+    return candidates;
   }
-  return absl::StrCat(text,
-                      "    esac\n  fi\n"
-                      "  local last=${word##*,}\n  local list=${word%\"$last\"}\n"  // in a list with commas
-                      "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -P \"$list\" -- \"$last\")\n}\n"
-                      "complete -o bashdefault -o default -F _dlhook dlhook\n");
+  const Command* const command = FindCommand(before.front());
+  if (command == nullptr || absl::c_linear_search(before, "--")) return candidates;
+  const size_t equals = last.find('=');  // "--format=csv", which bash divides in three
+  if (before.back() == "=") before.remove_suffix(1);
+  const Flag* const flag =
+      FindFlag(*command, equals == absl::string_view::npos ? absl::string_view(before.back()) : last.substr(0, equals));
+  if (flag != nullptr && !flag->value.empty()) {
+    // Behind those of a list that are there.
+    const size_t begin = last.find_last_of("=,") + 1;
+    for (const std::string& value : ValuesOf(*command, *flag)) {
+      candidates.push_back({absl::StrCat(last.substr(0, begin), value)});
+    }
+  } else if (absl::StartsWith(last, "-")) {
+    for (const Flag& known : command->flags) candidates.push_back({absl::StrCat("--", known.name), known.help});
+    candidates.push_back({"--help"});
+  }
+  return candidates;
 }
 
-// For a description in brackets of _arguments.
-std::string ZshText(absl::string_view text) {
-  return absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"[", "\\["}, {"]", "\\]"}, {":", "\\:"}});
+constexpr char kBash[] = R"sh(# Completion for bash.
+_dlhook() { mapfile -t COMPREPLY < <(dlhook help --complete "${COMP_WORDS[@]:1:COMP_CWORD}" | cut -f 1); }
+complete -o bashdefault -o default -F _dlhook dlhook
+)sh";
+// zsh's _describe has a colon between a word and its meaning.
+constexpr char kZsh[] = R"sh(#compdef dlhook
+_dlhook() {
+  local -a candidates=(${(f)"$(dlhook help --complete "${(@)words[2,CURRENT]}")"})
+  candidates=(${${candidates//:/\\:}/$'\t'/:})
+  (( $#candidates )) && _describe dlhook candidates || _default
 }
-
-std::string Zsh() {
-  std::string text = "#compdef dlhook\n_dlhook() {\n  local -a commands=(\n";
-  for (const Command& command : Commands()) {
-    absl::StrAppend(&text, "    ", Quoted(absl::StrCat(command.name, ":", command.summary)), "\n");
-  }
-  absl::StrAppend(&text,
-                  "    'help:what a command does and its flags'\n  )\n"
-                  "  if (( CURRENT == 2 )); then\n    _describe command commands\n    return\n  fi\n"
-                  "  local command=$words[2]\n  shift words\n  (( CURRENT-- ))\n  case $command in\n"
-                  "    help) _describe command commands ;;\n");
-  for (const Command& command : Commands()) {
-    absl::StrAppend(&text, "    ", command.name, ") _arguments");
-    for (const Flag& flag : command.flags) {
-      for (const std::string& word : WordsOf(flag)) {
-        const std::vector<std::string> known = ValuesOf(command, flag);
-        const std::string action =
-            known.empty() ? "_files" : absl::StrCat("_sequence compadd - ", absl::StrJoin(known, " "));
-        const std::string value = flag.TakesWord() ? absl::StrCat(":", ZshText(flag.value), ":", action) : "";
-        absl::StrAppend(&text, " \\\n      ", Quoted(absl::StrCat("*", word, "[", ZshText(flag.help), "]", value)));
-      }
-    }
-    absl::StrAppend(&text, " \\\n      '--help[show this and exit]' '*",
-                    command.stops_at_operand ? "::program: _normal" : ":file:_files", "' ;;\n");
-  }
-  return absl::StrCat(text, "  esac\n}\n_dlhook \"$@\"\n");
-}
-
-std::string Fish() {
-  std::string text = "# Completion for fish.\n";
-  const auto add = [&text](absl::string_view condition, absl::string_view words, absl::string_view meaning) {
-    absl::StrAppend(&text, "complete -c dlhook -n ", Quoted(condition), " ", words, " -d '",
-                    absl::StrReplaceAll(meaning, {{"\\", "\\\\"}, {"'", "\\'"}}), "'\n");
-  };
-  for (const Command& command : Commands()) {
-    add("__fish_use_subcommand", absl::StrCat("-f -a ", command.name), command.summary);
-    add("__fish_seen_subcommand_from help", absl::StrCat("-f -a ", command.name), command.summary);
-    const std::string condition = absl::StrCat("__fish_seen_subcommand_from ", command.name);
-    for (const Flag& flag : command.flags) {
-      const std::string letter = flag.letter == 0 ? "" : absl::StrCat(" -s ", std::string(1, flag.letter));
-      const std::vector<std::string> known = ValuesOf(command, flag);
-      const std::string values = known.empty() ? "" : absl::StrCat(" -f -a ", Quoted(absl::StrJoin(known, " ")));
-      add(condition, absl::StrCat("-l ", flag.name, letter, flag.TakesWord() ? " -r" : "", values), flag.help);
-    }
-    add(condition, "-l help", "show this and exit");
-  }
-  add("__fish_use_subcommand", "-f -a help", "what a command does and its flags");
-  return text;
-}
+_dlhook "$@"
+)sh";
+constexpr char kFish[] = R"sh(# Completion for fish.
+complete -c dlhook -a '(dlhook help --complete (commandline -opc)[2..-1] (commandline -ct))'
+)sh";
 
 }  // namespace
 
+std::string Candidates(absl::Span<const std::string> words) {
+  std::string lines;
+  if (words.empty()) return lines;
+  absl::string_view last = words.back();
+  if (last == "=") {
+    last = "";
+  } else {
+    words.remove_suffix(1);
+  }
+  for (const auto& [word, meaning] : CandidatesOf(words, last)) {
+    if (absl::StartsWith(word, last)) absl::StrAppend(&lines, word, meaning.empty() ? "" : "\t", meaning, "\n");
+  }
+  return lines;
+}
+
 absl::StatusOr<std::string> Completion(absl::string_view shell) {
-  if (shell == "bash") return Bash();
-  if (shell == "zsh") return Zsh();
-  if (shell == "fish") return Fish();
+  if (shell == "bash") return kBash;
+  if (shell == "zsh") return kZsh;
+  if (shell == "fish") return kFish;
   return UnknownName("shell", shell, {"bash", "zsh", "fish"});
 }
 

@@ -44,16 +44,11 @@ absl::Status ReadNumbers(const Args& args, ContendSettings* settings) {
   const std::string intensity = args.Last("intensity").value_or("100");
   double percent = 0;
   if (!absl::SimpleAtod(intensity, &percent) || !(percent > 0 && percent <= 100))
-    return absl::InvalidArgumentError(
-        absl::StrCat("--intensity expects a part of the time in percent, from 1 to 100, found '", intensity, "'"));
+    return Unexpected("intensity", "a part of the time in percent, from 1 to 100", intensity);
   neighbours.intensity = percent / 100;
-  for (const auto& [flag, value] :
-       {std::pair("neighbours", &neighbours.copies), std::pair("rounds", &settings->rounds)}) {
-    const std::optional<std::string> text = args.Last(flag);
-    if (text && (!absl::SimpleAtoi(*text, value) || *value < 1 || *value > 10000))
-      return absl::InvalidArgumentError(absl::StrCat("--", flag, " expects a number from 1 on, found '", *text, "'"));
-  }
-  return absl::OkStatus();
+  constexpr size_t kMost = 10000;
+  RETURN_IF_ERROR(ReadNumber<size_t>(args, "neighbours", "a number from 1 on", 1, kMost, &neighbours.copies));
+  return ReadNumber<size_t>(args, "rounds", "a number from 1 on", 1, kMost, &settings->rounds);
 }
 
 absl::Status ReadMasks(const Args& args, ContendSettings* settings) {
@@ -64,9 +59,7 @@ absl::Status ReadMasks(const Args& args, ContendSettings* settings) {
   for (const std::string& mask : settings->masks) {
     uint64_t ways = 0;
     if (parts.size() > 2 || *text == ":" || !(mask.empty() || (absl::SimpleHexAtoi(mask, &ways) && ways > 0)))
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--resctrl-mask expects ways of the L3 cache in hexadecimal, PROGRAM:NEIGHBOURS such as ff0:f, found '",
-          *text, "'"));
+      return Unexpected("resctrl-mask", "ways of the L3 cache in hexadecimal, PROGRAM:NEIGHBOURS such as ff0:f", *text);
   }
   const absl::Status status = CheckResctrl(settings->Resctrl());
   return status.ok() ? status : absl::Status(status.code(), absl::StrCat("--resctrl-mask: ", status.message()));
@@ -77,25 +70,17 @@ absl::StatusOr<ContendSettings> ReadContendSettings(const Args& args) {
   settings.sys = args.Last("sys").value_or(settings.sys);
   settings.neighbours.commands = args.All("with");
   for (const std::string& name : args.All("load")) {
-    const absl::StatusOr<LoadKind> load = FindLoad(name);
-    if (!load.ok()) return load.status();
-    settings.neighbours.loads.push_back(*load);
+    ASSIGN_OR_RETURN(const LoadKind load, FindLoad(name));
+    settings.neighbours.loads.push_back(load);
   }
   if (settings.neighbours.commands.empty() && settings.neighbours.loads.empty())
     return absl::InvalidArgumentError("beside what? --load processors, cache, memory or disk, or --with 'COMMAND'");
-  for (const auto& [flag, pinned] :
-       {std::pair("pin", &settings.pin), std::pair("pin-neighbours", &settings.neighbours.processors)}) {
-    const std::optional<std::string> text = args.Last(flag);
-    if (!text) continue;
-    absl::StatusOr<std::vector<int>> processors = ReadProcessors(flag, *text);
-    if (!processors.ok()) return processors.status();
-    *pinned = *std::move(processors);
-  }
-  absl::Status status = ReadNumbers(args, &settings);
-  status.Update(ReadMasks(args, &settings));
-  status.Update(Store(ReadTryFlags(args, kStandardContendBudget), &settings.flags));
-  if (status.ok()) status = Store(PrepareTry("contend", args), &settings.run);
-  if (!status.ok()) return status;
+  ASSIGN_OR_RETURN(settings.pin, ReadProcessors(args, "pin"));
+  ASSIGN_OR_RETURN(settings.neighbours.processors, ReadProcessors(args, "pin-neighbours"));
+  RETURN_IF_ERROR(ReadNumbers(args, &settings));
+  RETURN_IF_ERROR(ReadMasks(args, &settings));
+  ASSIGN_OR_RETURN(settings.flags, ReadTryFlags(args, kStandardContendBudget));
+  ASSIGN_OR_RETURN(settings.run, PrepareTry("contend", args));
   settings.neighbours.folder = settings.run.folder;
   return settings;
 }
@@ -145,10 +130,8 @@ class Contending {
   absl::StatusOr<bool> RunRound(bool is_backwards) {
     std::optional<ContendedRun> sides[2];
     for (const bool is_beside : {is_backwards, !is_backwards}) {
-      absl::StatusOr<std::optional<ContendedRun>> side = RunSide(is_beside);
-      if (!side.ok()) return side.status();
-      if (!*side) return false;
-      sides[is_beside] = **std::move(side);
+      ASSIGN_OR_RETURN(sides[is_beside], RunSide(is_beside));
+      if (!sides[is_beside]) return false;
     }
     contended_.rounds.emplace_back(*std::move(sides[0]), *std::move(sides[1]));
     return true;
@@ -211,11 +194,8 @@ class Contending {
       notes.emplace_back("None of the counters asked for was recorded: dlhook counters says why.");
     for (const std::vector<std::string>& more : {watch_.notes(), session_.Notes()})
       notes.insert(notes.end(), more.begin(), more.end());
-    for (Table& table : tables) {
-      if (settings_.flags.renderer->name == "text") LimitRows(kTextLimit, &table);
-    }
     session_.progress().Clear();
-    return PrintTables(settings_.flags, std::move(tables));
+    return PrintTables(settings_.flags.output, std::move(tables), kTextLimit);
   }
 
   const ContendSettings& settings_;
@@ -227,12 +207,11 @@ class Contending {
   absl::Status stopped_;              // of the neighbours of the last run
 };
 
-int RunContend(const Args& args) {
-  const absl::StatusOr<ContendSettings> settings = ReadContendSettings(args);
-  if (!settings.ok()) return Fail("contend", settings.status());
+absl::StatusOr<int> RunContend(const Args& args) {
+  ASSIGN_OR_RETURN(const ContendSettings settings, ReadContendSettings(args));
   return WithKeeper(
-      settings->run.folder, [&] { return Contending(*settings).Run(); },
-      [&] { RemoveResctrlGroups(settings->Resctrl(), getpid()); });
+      settings.run.folder, [&] { return Contending(settings).Run(); },
+      [&] { RemoveResctrlGroups(settings.Resctrl(), getpid()); });
 }
 
 }  // namespace
@@ -260,19 +239,15 @@ Command ContendCommand() {
                         "beside another program"},
                        {"dlhook contend --load cache --counters basic -- python train.py",
                         "with what the processor counts"}},
-          .min_operands = 1,
-          .max_operands = SIZE_MAX,
+          .operand_count = {1, SIZE_MAX},
           .stops_at_operand = true,
           .details =
-              [] {
-                return std::string(
-                    "Runs the program alone and beside its neighbours in turns, each for some steps, and\n"
-                    "stops it as dlhook try does. A test over paired rounds says what became longer: the\n"
-                    "step, the time on a processor, the wait for one, blocked; and which phases, layers and\n"
-                    "operations beyond all others (docs/compare.md). What can't be told apart is called so.\n"
-                    "Ctrl-C ends it with what is known. Nothing is left: no process, no file, no group of\n"
-                    "resctrl.\n");
-              },
+              "Runs the program alone and beside its neighbours in turns, each for some steps, and\n"
+              "stops it as dlhook try does. A test over paired rounds says what became longer: the\n"
+              "step, the time on a processor, the wait for one, blocked; and which phases, layers and\n"
+              "operations beyond all others (docs/compare.md). What can't be told apart is called so.\n"
+              "Ctrl-C ends it with what is known. Nothing is left: no process, no file, no group of\n"
+              "resctrl.\n",
           .run = RunContend};
 }
 

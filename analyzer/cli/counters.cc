@@ -10,11 +10,6 @@
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-const std::vector<std::string>& TableNames() {
-  static const auto& kNames = *new std::vector<std::string>{"machine", "sets", "counters", "metrics", "papi"};
-  return kNames;
-}
-
 // All counters that the processor may have.
 std::string AllWords(const Processor& processor) {
   std::vector<std::string> words;
@@ -46,7 +41,6 @@ std::vector<Table> TablesOf(const CountingReport& report, const std::vector<std:
   if (wants("sets", true) && !report.sets.empty()) tables.push_back(SetsTable(report));
   if (wants("counters", true)) tables.push_back(CountersTable(report));
   if (wants("metrics", is_asked)) tables.push_back(MetricsTable(report.counters));
-  if (wants("papi", !is_asked && !report.papi.events.empty())) tables.push_back(PapiTable(report.papi));
   return tables;
 }
 
@@ -58,28 +52,18 @@ absl::Status CheckNames(const std::vector<std::string>& names, absl::string_view
   return absl::OkStatus();
 }
 
-std::vector<std::string> SetNames() {
-  std::vector<std::string> names;
-  for (const CounterSet& set : kCounterSets) names.emplace_back(set.name);
-  return names;
-}
-
 // A requested word that can't be counted.
 bool HasMissing(const CountingReport& report) {
   return !report.refused.empty() ||
          absl::c_any_of(report.counters, [](const CounterTrial& trial) { return !trial.works; });
 }
 
-int RunCounters(const Args& args) {
+absl::StatusOr<int> RunCounters(const Args& args) {
   const std::vector<std::string> sets = ListOf(args, "set");
   const std::vector<std::string> tables = ListOf(args, "table");
-  for (const absl::Status& status : {CheckNames(sets, "set", SetNames()), CheckNames(tables, "table", TableNames())}) {
-    if (!status.ok()) return Fail("counters", status);
-  }
-  const auto renderer = ReadFormatFlag(args);
-  if (!renderer.ok()) return Fail("counters", renderer.status());
-  const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
-  if (!color.ok()) return Fail("counters", color.status());
+  RETURN_IF_ERROR(CheckNames(sets, "set", NamesOf(kCounterSets)));
+  RETURN_IF_ERROR(CheckNames(tables, "table", {"machine", "sets", "counters", "metrics"}));
+  ASSIGN_OR_RETURN(const OutputFlags output, ReadOutputFlags(args));
 
   std::vector<std::string> words = args.operands();
   words.insert(words.end(), sets.begin(), sets.end());
@@ -87,29 +71,12 @@ int RunCounters(const Args& args) {
   const Processor processor = ThisProcessor();
   const std::string asked_words = is_asked ? absl::StrJoin(words, ",") : AllWords(processor);
   if (const std::string complaint = CounterComplaint(asked_words); !complaint.empty())
-    return Fail("counters", complaint);
+    return absl::InvalidArgumentError(complaint);
   const CounterList asked = ParseWords(asked_words, processor);
   const bool wants_papi = !is_asked || std::any_of(asked.counters, asked.counters + asked.count, IsOfPapi);
-  const CountingReport report = TryAll(is_asked ? sets : SetNames(), asked, wants_papi);
-  const std::string text = Rendered(**renderer, {.run = nullptr,
-                                                 .tables = TablesOf(report, tables, is_asked),
-                                                 .width = OutputWidth(STDOUT_FILENO),
-                                                 .color = *color});
-  return std::max(PrintOutput(text), is_asked && HasMissing(report) ? kExitThreshold : kExitOk);
-}
-
-std::string CountersDetails() {
-  std::string text =
-      "WORD is what DLHOOK_COUNTERS takes: a set, a counter (cycles, cycles:u, page-faults),\n"
-      "a raw event (r01c2), an event of a PMU in /sys/bus/event_source/devices\n"
-      "(cpu/event=0x3c,umask=0/), PAPI's presets (PAPI_FP_OPS) and others (papi::NAME).\n"
-      "Each is opened and read in this process; PAPI is tried in a child.\n\nsets:\n";
-  for (const CounterSet& set : kCounterSets)
-    absl::StrAppend(&text, absl::StrFormat("  %-10s%s\n", set.name, set.meaning));
-  absl::StrAppend(&text, "\ntables: ", absl::StrJoin(TableNames(), ", "), "\n\n",
-                  "Exit codes: 0: every requested counter is available; 1: at least one is not;\n"
-                  "2: unknown word, or bad usage.\n");
-  return text;
+  const CountingReport report = TryAll(is_asked ? sets : NamesOf(kCounterSets), asked, wants_papi);
+  const int exit_code = PrintTables(output, TablesOf(report, tables, is_asked));
+  return std::max(exit_code, is_asked && HasMissing(report) ? kExitThreshold : kExitOk);
 }
 
 }  // namespace
@@ -125,9 +92,16 @@ Command CountersCommand() {
           .examples = {{"dlhook counters", "what can be counted here, which sets work, why not the rest"},
                        {"dlhook counters --set topdown", "Top-Down: its events on this processor and the formulas"},
                        {"dlhook counters instructions PAPI_FP_OPS", "whether these would work; exit code 1 if not"}},
-          .min_operands = 0,
-          .max_operands = SIZE_MAX,
-          .details = CountersDetails,
+          .operand_count = {0, SIZE_MAX},
+          .details =
+              "WORD is what DLHOOK_COUNTERS takes: a set, a counter (cycles, cycles:u, page-faults),\n"
+              "a raw event (r01c2), an event of a PMU in /sys/bus/event_source/devices\n"
+              "(cpu/event=0x3c,umask=0/), PAPI's presets (PAPI_FP_OPS) and others (papi::NAME).\n"
+              "Each is opened and read in this process; PAPI is tried in a child.\n\n"
+              "Exit codes: 0: every requested counter is available; 1: at least one is not;\n"
+              "2: unknown word, or bad usage.\n\n"
+              "tables: machine, sets, counters, metrics\n",
+          .lists = [] { return RegistryText("sets", kCounterSets, &CounterSet::meaning, 10); },
           .run = RunCounters};
 }
 

@@ -19,13 +19,12 @@ using Rings = std::vector<std::unique_ptr<RingFile>>;
 
 // The rings of the run's live processes, or of the one with this number. FailedPrecondition: there are none of this host and build.
 absl::StatusOr<Rings> LiveRings(const std::string& path, std::optional<uint32_t> pid) {
-  const auto folder = RunFolder::Open(path);
-  if (!folder.ok()) return folder.status();
+  ASSIGN_OR_RETURN(const auto folder, RunFolder::Open(path));
   Rings rings;
   absl::Status refused;
-  for (const std::string& link : (*folder)->Names(kRingSuffix)) {
+  for (const std::string& link : folder->Names(kRingSuffix)) {
     absl::StatusOr<std::unique_ptr<RingFile>> ring =
-        RingFile::Open(*folder, absl::StrCat(absl::StripSuffix(link, kRingSuffix), kTraceSuffix));
+        RingFile::Open(folder, absl::StrCat(absl::StripSuffix(link, kRingSuffix), kTraceSuffix));
     if (absl::IsFailedPrecondition(ring.status())) refused = ring.status();
     if (!ring.ok() || (pid.has_value() && (*ring)->header().pid != *pid)) continue;
     if ((*ring)->IsMappedByProcess()) rings.push_back(*std::move(ring));
@@ -47,25 +46,25 @@ std::string WhyNoRings(const std::string& folder, std::optional<uint32_t> pid) {
          "runs";
 }
 
-int RunCtl(const Args& args) {
+absl::StatusOr<int> RunCtl(const Args& args) {
   const std::string& verb = args.operands()[0];
   const std::string& folder = args.operands()[1];
   if (verb != "start" && verb != "stop" && verb != "status") {
-    return Fail("ctl", UnknownName("action", verb, {"start", "stop", "status"}));
+    return UnknownName("action", verb, {"start", "stop", "status"});
   }
   std::optional<uint32_t> pid;
   if (const std::optional<std::string> text = args.Last("process")) {
     if (!absl::SimpleAtoi(*text, &pid.emplace())) {
-      return Fail("ctl", absl::StrCat("--process expects the number of a process, found '", *text, "'"));
+      return Unexpected("process", "the number of a process", *text);
     }
   }
   const absl::StatusOr<Rings> rings = LiveRings(folder, pid);
-  if (absl::IsFailedPrecondition(rings.status())) return Fail("ctl", rings.status());
+  if (absl::IsFailedPrecondition(rings.status())) return rings.status();
   if (absl::IsPermissionDenied(rings.status())) {
-    return Fail("ctl",
-                absl::StrCat(rings.status().message(), "; so it is not known whether a process records into it"));
+    return absl::PermissionDeniedError(
+        absl::StrCat(rings.status().message(), "; so it is not known whether a process records into it"));
   }
-  if (!rings.ok() || rings->empty()) return Fail("ctl", absl::StrCat(folder, WhyNoRings(folder, pid)));
+  if (!rings.ok() || rings->empty()) return absl::NotFoundError(absl::StrCat(folder, WhyNoRings(folder, pid)));
   std::string text;
   int exit_code = kExitOk;
   for (const std::unique_ptr<RingFile>& ring : *rings) {
@@ -97,8 +96,7 @@ Command CtlCommand() {
                         "records from now on, where the run late was started with DLHOOK_START=off"},
                        {"dlhook ctl stop late", "records nothing from now on; takes effect at the program's next call"},
                        {"dlhook ctl status late", "its live processes, and whether they are recorded"}},
-          .min_operands = 2,
-          .max_operands = 2,
+          .operand_count = {2, 2},
           .run = RunCtl};
 }
 

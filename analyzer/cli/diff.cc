@@ -26,12 +26,11 @@ constexpr const char* kDefaultTables[] = {"layers", "work", "layout"};
 
 struct DiffOptions {
   std::vector<const TableKind*> kinds;
-  const Renderer* renderer = nullptr;
+  OutputFlags output;
   TableOptions of_tables;
   std::optional<size_t> limit;
   std::optional<double> fail_above_percent;
-  bool hides_noise = false;  // hide what is only noise
-  bool color = false;
+  bool hides_noise = false;                        // hide what is only noise
   std::optional<std::string> page = std::nullopt;  // the file of an HTML page instead of the renderer's output
 };
 
@@ -58,8 +57,7 @@ absl::StatusOr<double> ReadPercent(absl::string_view text) {
   absl::ConsumeSuffix(&number, "%");
   double percent = 0;
   if (!absl::SimpleAtod(number, &percent) || !std::isfinite(percent) || percent < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--fail-above expects a percentage that is not negative, such as 3%, found '", text, "'"));
+    return Unexpected("fail-above", "a percentage that is not negative, such as 3%", text);
   }
   return percent;
 }
@@ -70,17 +68,15 @@ absl::StatusOr<DiffOptions> DiffOptionsOf(const Args& args) {
   if (names.empty() && args.Last("html")) names = NamesOf(ComparableTables());
   if (names.empty()) names.assign(std::begin(kDefaultTables), std::end(kDefaultTables));
   options.page = args.Last("html");
-  absl::Status status = Store(FindComparable(names), &options.kinds);
-  status.Update(Store(ReadFormatFlag(args), &options.renderer));
-  status.Update(Store(ReadTableFlags(args), &options.of_tables));
-  status.Update(Store(ReadColorFlag(args, STDOUT_FILENO), &options.color));
-  if (!status.ok()) return status;
-  const bool is_text = options.renderer->name == "text" && !options.page;
+  ASSIGN_OR_RETURN(options.kinds, FindComparable(names));
+  ASSIGN_OR_RETURN(options.output, ReadOutputFlags(args));
+  ASSIGN_OR_RETURN(options.of_tables, ReadTableFlags(args));
+  const bool is_text = options.output.renderer->name == "text" && !options.page;
   options.hides_noise = is_text && !args.Last("limit");
-  status.Update(Store(ReadLimitFlag(args, is_text), &options.limit));
-  if (const std::optional<std::string> text = args.Last("fail-above"))
-    status.Update(Store(ReadPercent(*text), &options.fail_above_percent));
-  if (!status.ok()) return status;
+  ASSIGN_OR_RETURN(options.limit, ReadLimitFlag(args, is_text));
+  if (const std::optional<std::string> text = args.Last("fail-above")) {
+    ASSIGN_OR_RETURN(options.fail_above_percent, ReadPercent(*text));
+  }
   return options;
 }
 
@@ -122,9 +118,8 @@ class OpenedSide {
  public:
   absl::Status Open(const char* side, const std::vector<std::string>& paths, const TableOptions& options) {
     for (const std::vector<std::string>& parts : RunsAmong(paths)) {
-      absl::Status status = Add(side, parts, options);
-      if (absl::IsOutOfRange(status)) status = AddEach(side, parts, options);
-      if (!status.ok()) return status;
+      const absl::Status status = Add(side, parts, options);
+      RETURN_IF_ERROR(absl::IsOutOfRange(status) ? AddEach(side, parts, options) : status);
     }
     return absl::OkStatus();
   }
@@ -156,9 +151,8 @@ class OpenedSide {
 
  private:
   absl::Status Add(const char* side, const std::vector<std::string>& parts, const TableOptions& options) {
-    absl::StatusOr<LoadedRun> run = OpenSide(side, parts);
-    if (!run.ok()) return run.status();
-    runs_.push_back(*std::move(run));
+    ASSIGN_OR_RETURN(LoadedRun run, OpenSide(side, parts));
+    runs_.push_back(std::move(run));
     analyses_.emplace_back(&runs_.back().model, options);
     analyzed_.push_back({&runs_.back().model, analyses_.back().options(), runs_.back().failure});
     return absl::OkStatus();
@@ -169,7 +163,7 @@ class OpenedSide {
     PrintError(absl::StrCat("diff: ", side, ": ", absl::StrJoin(paths, ", "),
                             " have different ranks but did not run at the same time: each counts as a separate run"));
     for (const std::string& path : paths) {
-      if (absl::Status status = Add(side, {path}, options); !status.ok()) return status;
+      RETURN_IF_ERROR(Add(side, {path}, options));
     }
     return absl::OkStatus();
   }
@@ -192,9 +186,9 @@ int PrintDiff(RunsDiff diff, const BaseSide<const OpenedSide*>& base, const NewS
   report.more_bases = (*base)->others();
   report.environment = std::move(diff.environment);
   report.tables = std::move(diff.tables);
-  report.width = OutputWidth(STDOUT_FILENO);
-  report.color = options.color;
-  if (!options.page) return PrintOutput(Rendered(*options.renderer, report));
+  report.width = OutputWidth();
+  report.color = options.output.color;
+  if (!options.page) return PrintOutput(Rendered(*options.output.renderer, report));
   const std::string title = absl::StrCat(report.base->name, " → ", report.run->name);
   return PrintPage("diff", *options.page, ComparisonPage("diff", title, report));
 }
@@ -204,12 +198,10 @@ struct Paths {
 };
 
 absl::Status CheckNoneTwice(const char* flag, const std::vector<std::string>& paths) {
-  for (size_t i = 0; i < paths.size(); ++i) {
-    if (std::find(paths.begin(), paths.begin() + static_cast<std::ptrdiff_t>(i), paths[i]) ==
-        paths.begin() + static_cast<std::ptrdiff_t>(i))
-      continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(flag, ": ", paths[i], " is given twice: each must be a run of its own"));
+  std::set<std::string> known;
+  for (const std::string& path : paths) {
+    if (known.insert(path).second) continue;
+    return absl::InvalidArgumentError(absl::StrCat(flag, ": ", path, " is given twice: each must be a run of its own"));
   }
   return absl::OkStatus();
 }
@@ -224,9 +216,8 @@ absl::StatusOr<Paths> PathsOf(const Args& args) {
   }
   if (paths.base.empty()) return absl::InvalidArgumentError("--new needs --base RUN... to compare with");
   if (paths.new_side.empty()) return absl::InvalidArgumentError("--base needs --new RUN... to compare");
-  for (const auto& [flag, runs] : {std::pair{"--base", &paths.base}, {"--new", &paths.new_side}}) {
-    if (absl::Status status = CheckNoneTwice(flag, *runs); !status.ok()) return status;
-  }
+  RETURN_IF_ERROR(CheckNoneTwice("--base", paths.base));
+  RETURN_IF_ERROR(CheckNoneTwice("--new", paths.new_side));
   return paths;
 }
 
@@ -248,27 +239,21 @@ std::vector<OwnFinding> OwnFindingsOf(const std::vector<FindingChange>& changes)
   return own;
 }
 
-int RunDiff(const Args& args) {
-  const absl::StatusOr<DiffOptions> options = DiffOptionsOf(args);
-  if (!options.ok()) return Fail("diff", options.status());
-  const absl::StatusOr<Paths> paths = PathsOf(args);
-  if (!paths.ok()) return Fail("diff", paths.status());
+absl::StatusOr<int> RunDiff(const Args& args) {
+  ASSIGN_OR_RETURN(const DiffOptions options, DiffOptionsOf(args));
+  ASSIGN_OR_RETURN(const Paths paths, PathsOf(args));
   OpenedSide base, new_side;
-  if (absl::Status status = base.Open("BASE", paths->base, options->of_tables); !status.ok())
-    return Fail("diff", status);
-  if (absl::Status status = new_side.Open("NEW", paths->new_side, options->of_tables); !status.ok())
-    return Fail("diff", status);
+  RETURN_IF_ERROR(base.Open("BASE", paths.base, options.of_tables));
+  RETURN_IF_ERROR(new_side.Open("NEW", paths.new_side, options.of_tables));
   const BaseSide before(base.findings());
   const NewSide after(new_side.findings());
   const std::vector<FindingChange> changes = ChangedFindings(before, after);
-  absl::StatusOr<RunsDiff> diff =
-      DiffRuns(BaseSide(base.analyzed()), NewSide(new_side.analyzed()), options->kinds, OwnFindingsOf(changes));
-  if (!diff.ok()) return Fail("diff", diff.status());
-  diff->tables.insert(diff->tables.begin() + kTablesOfAll, FindingsDiff(changes));
-  const Gate gate =
-      options->fail_above_percent ? diff->decision.SlowerThan(*options->fail_above_percent) : Gate::kPasses;
+  ASSIGN_OR_RETURN(RunsDiff diff, DiffRuns(BaseSide(base.analyzed()), NewSide(new_side.analyzed()), options.kinds,
+                                           OwnFindingsOf(changes)));
+  diff.tables.insert(diff.tables.begin() + kTablesOfAll, FindingsDiff(changes));
+  const Gate gate = options.fail_above_percent ? diff.decision.SlowerThan(*options.fail_above_percent) : Gate::kPasses;
   int exit_code =
-      PrintDiff(*std::move(diff), BaseSide<const OpenedSide*>(&base), NewSide<const OpenedSide*>(&new_side), *options);
+      PrintDiff(std::move(diff), BaseSide<const OpenedSide*>(&base), NewSide<const OpenedSide*>(&new_side), options);
   const bool is_base_damaged = base.PrintDamage();
   if (new_side.PrintDamage() || is_base_damaged) exit_code = kExitBadInput;
   if (gate == Gate::kCannotTell) {
@@ -278,27 +263,6 @@ int RunDiff(const Args& args) {
     exit_code = kExitBadInput;
   }
   return exit_code == kExitOk && gate == Gate::kFails ? kExitThreshold : exit_code;
-}
-
-std::string DiffDetails() {
-  std::string text =
-      "BASE and NEW are runs (folders of process traces) or process traces; with --base and --new\n"
-      "several of each side, which shows how much runs vary; folders with\n"
-      "different ranks of one job are one run. Times are compared per steady step, or for whole\n"
-      "runs if one of the two has no steps.\n";
-  AppendRegistry("tables (default: layers, work, layout)", ComparableTables(), &TableKind::summary, &text);
-  AppendRegistry("formats", Renderers(), &Renderer::summary, &text);
-  absl::StrAppend(&text,
-                  "\nA change within its noise bound (from the spread over steps) is called noise, and text\n"
-                  "omits such rows; --limit 0 shows them.\n\n"
-                  "With --fail-above P the exit code is 1 if a step (a sample, where batches differ) takes\n"
-                  "longer in NEW by more than P percent and the noise bound together. Of comparisons of\n"
-                  "programs that are not slower by more than P percent at most 1 in 200 fails, provided that\n"
-                  "a run lasts six times as long as what disturbs the machine; P must leave room for what\n"
-                  "lasts for all of one run and not of the other. If NEW is slower by more than P\n"
-                  "percent and the noise is unknown (fewer than three steps), the exit code is 2. Of damaged\n"
-                  "runs the readable part is compared; the exit code is then 2.\n");
-  return text;
 }
 
 }  // namespace
@@ -323,9 +287,25 @@ Command DiffCommand() {
                        {"dlhook diff BEFORE AFTER --table algorithms", "which algorithms the libraries chose instead"},
                        {"dlhook diff BEFORE AFTER --html diff.html", "the same as pictures, changed rows first"},
                        {"dlhook diff BEFORE AFTER --format json", "the same for programs"}},
-          .min_operands = 2,
-          .max_operands = 2,
-          .details = DiffDetails,
+          .operand_count = {2, 2},
+          .details =
+              "BASE and NEW are runs (folders of process traces) or process traces; with --base and --new\n"
+              "several of each side, which shows how much runs vary; folders with different ranks of one\n"
+              "job are one run. Times are compared per steady step, or for whole runs if one of the two\n"
+              "has no steps. A change within its noise bound (from the spread over steps) is called noise,\n"
+              "and text omits such rows; --limit 0 shows them.\n\n"
+              "With --fail-above P the exit code is 1 if a step (a sample, where batches differ) takes\n"
+              "longer in NEW by more than P percent and the noise bound together. Of comparisons of\n"
+              "programs that are not slower by more than P percent at most 1 in 200 fails, provided that\n"
+              "a run lasts six times as long as what disturbs the machine; P must leave room for what\n"
+              "lasts for all of one run and not of the other. If NEW is slower by more than P percent and\n"
+              "the noise is unknown (fewer than three steps), the exit code is 2. Of damaged runs the\n"
+              "readable part is compared; the exit code is then 2.\n",
+          .lists =
+              [] {
+                return RegistryText("tables (default: layers, work, layout)", ComparableTables(), &TableKind::summary) +
+                       RegistryText("formats", Renderers(), &Renderer::summary);
+              },
           .run = RunDiff};
 }
 

@@ -42,17 +42,15 @@ using Clock = std::chrono::steady_clock;
 
 class Trialist {
  public:
-  Trialist(const TrialOptions& options, const HookedNames& names)
+  explicit Trialist(const TrialOptions& options)
       : options_(options),
-        names_(names),
         collector_(options.folder),
         tracer_({[this](pid_t process) { OnExec(process); },
                  [this](pid_t process, pid_t thread) { Look(process, thread); }}) {}
 
+  // The trial without its model. The program's stdout goes to stderr. The status is execve's if it fails.
   absl::StatusOr<Trial> Run() {
     trial_.words = options_.words;
-    sigemptyset(&child_signal_);
-    sigaddset(&child_signal_, SIGCHLD);
     const LaunchOptions launch = {.stdout_to_stderr = true, .before_start = [this](pid_t program) {
                                     const absl::Status status = tracer_.Attach(program);
                                     if (!status.ok()) trial_.why_not_followed = std::string(status.message());
@@ -61,10 +59,9 @@ class Trialist {
                                   }};
     std::vector<std::string> variables = PreloadVariables(options_.shim, options_.folder);
     variables.push_back(absl::StrCat("DLHOOK_SAMPLE=", 1'000'000'000 / kSampleNs));
-    const absl::StatusOr<pid_t> program = StartProgram(options_.program, options_.words, variables, launch);
-    if (!program.ok()) return program.status();
+    ASSIGN_OR_RETURN(const pid_t program, StartProgram(options_.program, options_.words, variables, launch));
     RemoveOrphanedRings();
-    Wait(*program);
+    Wait(program);
     LookAtAll();  // processes that the program left running
     tracer_.Detach();
     collector_.Finish();
@@ -88,7 +85,7 @@ class Trialist {
 
   // A look that finds nothing (normal if a process is just ending) does not replace one that did.
   bool Look(pid_t process, pid_t thread) {
-    absl::StatusOr<ProcessLook> look = LookInto(process, thread, options_.shim, names_);
+    absl::StatusOr<ProcessLook> look = LookInto(process, thread, options_.shim);
     if (!look.ok() && absl::IsPermissionDenied(look.status())) refused_[process] = std::string(look.status().message());
     if (!look.ok() || look->objects.empty()) return false;
     looks_[process] = *std::move(look);
@@ -136,19 +133,13 @@ class Trialist {
   }
 
   const TrialOptions& options_;
-  const HookedNames& names_;
   Collector collector_;
   Tracer tracer_;
   Trial trial_;
   std::map<pid_t, ProcessLook> looks_;
   std::map<pid_t, std::string> refused_;  // why a process could not be looked into
-  sigset_t child_signal_;
+  const sigset_t child_signal_ = SignalSet({SIGCHLD});
 };
-
-// The trial without its model. The program's stdout goes to stderr. The status is execve's if it fails.
-absl::StatusOr<Trial> TryProgram(const TrialOptions& options, const HookedNames& names) {
-  return Trialist(options, names).Run();
-}
 
 constexpr int kStandardSeconds = 60;
 
@@ -167,13 +158,7 @@ class ScratchFolder {
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
 
-  bool is_there() const { return !path_.empty(); }
-  // A new, empty subfolder.
-  std::string Folder(const char* name) const {
-    std::error_code error;
-    std::filesystem::create_directory(std::filesystem::path(path_) / name, error);
-    return absl::StrCat(path_, "/", name);
-  }
+  const std::string& path() const { return path_; }  // empty: none could be made
 
  private:
   std::string path_;
@@ -187,18 +172,6 @@ std::string EndLabel(const Trial& trial, int seconds) {
   return absl::StrCat("exit code ", WEXITSTATUS(trial.wait_status));
 }
 
-// A program that can't be preloaded is a finding, not an error.
-TriedProgram Unreachable(const std::vector<std::string>& words, const absl::Status& status) {
-  TriedProgram tried;
-  tried.words = words;
-  tried.end = "not started";
-  tried.report.findings.push_back({ObstacleId(status), Level::kProblem, words.front(),
-                                   absl::StrCat(status.message(), "."),
-                                   "Profile a build of it that is linked dynamically, for this machine, and starts as "
-                                   "an ordinary user's program."});
-  return tried;
-}
-
 // Traces without a call: they have samples only.
 void Discard(const RunPlace& place, const std::vector<ProcessInfo>& processes) {
   std::error_code error;
@@ -210,64 +183,59 @@ void Discard(const RunPlace& place, const std::vector<ProcessInfo>& processes) {
   rmdir(place.path.c_str());  // if it is empty
 }
 
-absl::StatusOr<TriedProgram> DescribeProgram(const Args& args, int seconds, const std::string& shim) {
+absl::StatusOr<ProgramReport> DescribeProgram(const Args& args, int seconds, const std::string& shim) {
   const std::vector<std::string>& words = args.operands();
-  const absl::StatusOr<std::string> program = FindProgram(words.front());
-  if (!program.ok()) return program.status();
-  if (const absl::Status status = CheckPreloadable(*program); !status.ok()) {
-    if (absl::IsNotFound(status)) return status;
-    return Unreachable(words, status);
+  ASSIGN_OR_RETURN(const std::string program, FindProgram(words.front()));
+  const absl::Status status = CheckPreloadable(program);
+  if (absl::IsNotFound(status)) return status;
+  if (!status.ok()) {  // a finding, not an error
+    const char* const advice =
+        "Profile a build of it that is linked dynamically, for this machine, and starts as an ordinary user's program.";
+    return ProgramReport{.words = words,
+                         .end = "not started",
+                         .findings = {{ObstacleId(status), Level::kProblem, words.front(),
+                                       absl::StrCat(status.message(), "."), advice}}};
   }
-  const absl::StatusOr<RunPlace> place = MakeRunPlace(args, words.front());
-  if (!place.ok()) return place.status();
-  const HookedNames names;
-  absl::StatusOr<Trial> trial =
-      TryProgram({.program = *program, .words = words, .shim = shim, .folder = place->path, .seconds = seconds}, names);
-  const absl::StatusOr<LoadedRun> run =
-      LoadRun(place->path, {.drain_leftover = DrainLeftoverRings, .progress = nullptr});
+  ASSIGN_OR_RETURN(const RunPlace place, MakeRunPlace(args, words.front()));
+  const TrialOptions options = {
+      .program = program, .words = words, .shim = shim, .folder = place.path, .seconds = seconds};
+  absl::StatusOr<Trial> trial = Trialist(options).Run();
   if (!trial.ok()) {
-    Discard(*place, {});
+    Discard(place, {});
     return trial.status();
   }
+  const absl::StatusOr<LoadedRun> run = LoadRun(place.path, {.drain_leftover = DrainLeftoverRings});
   if (run.ok() && !run->model.processes.empty()) {
     trial->model = &run->model;
     trial->samples = SamplesOf(run->model);
   }
-  TriedProgram tried = {words, EndLabel(*trial, seconds), DescribeTrial(*trial, names), place->path};
-  if (tried.report.recorded.empty()) {
-    Discard(*place, trial->model == nullptr ? std::vector<ProcessInfo>() : trial->model->processes);
-    tried.run.clear();
+  ProgramReport report = DescribeTrial(*trial);
+  report.end = EndLabel(*trial, seconds);
+  report.run = place.path;
+  if (report.recorded.empty()) {
+    Discard(place, trial->model == nullptr ? std::vector<ProcessInfo>() : trial->model->processes);
+    report.run.clear();
   }
-  return tried;
+  return report;
 }
 
-int RunDoctor(const Args& args) {
+absl::StatusOr<int> RunDoctor(const Args& args) {
   if (getenv(kProbeVariable) != nullptr) return AnswerProbe();
-  const std::string format = args.Last("format").value_or("text");
-  if (format != "text" && format != "json")
-    return Fail("doctor", absl::StrCat("--format expects text or json, found '", format, "'"));
   int seconds = kStandardSeconds;
-  if (absl::Status status = SetVariables(args); !status.ok()) return Fail("doctor", status);
-  const std::optional<std::string> wanted = args.Last("seconds");
-  if (wanted.has_value() && (!absl::SimpleAtoi(*wanted, &seconds) || seconds <= 0)) {
-    return Fail("doctor", absl::StrCat("--seconds expects a whole number above 0, found '", *wanted, "'"));
-  }
-  const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
-  if (!color.ok()) return Fail("doctor", color.status());
+  RETURN_IF_ERROR(SetVariables(args));
+  RETURN_IF_ERROR(ReadNumber(args, "seconds", "a whole number above 0", 1, INT_MAX, &seconds));
   const ScratchFolder scratch;
-  if (!scratch.is_there())
-    return Fail("doctor", "no temporary folder can be made; set TMPDIR to a place that can be written");
+  if (scratch.path().empty())
+    return absl::UnavailableError("no temporary folder can be made; set TMPDIR to a place that can be written");
   DoctorReport report;
   const absl::StatusOr<std::string> shim = FindShim();
-  report.machine = CheckMachine(shim, scratch.Folder("probe"), DrainLeftoverRings);
+  report.machine = CheckMachine(shim, scratch.path(), DrainLeftoverRings);
   if (!args.operands().empty() && shim.ok()) {
-    absl::StatusOr<TriedProgram> program = DescribeProgram(args, seconds, *shim);
-    if (!program.ok()) return Fail("doctor", program.status());
-    report.program = *std::move(program);
+    ASSIGN_OR_RETURN(report.program, DescribeProgram(args, seconds, *shim));
   }
-  const std::string text = format == "json"
+  const std::string text = args.Last("format") == "json"
                                ? DoctorJson(report)
-                               : DoctorText(report, static_cast<size_t>(OutputWidth(STDOUT_FILENO)), *color);
+                               : DoctorText(report, static_cast<size_t>(OutputWidth()), WantsColor(args));
   return std::max(PrintOutput(text), report.CountBad() > 0 ? kExitThreshold : kExitOk);
 }
 
@@ -284,19 +252,15 @@ Command DoctorCommand() {
                 ColorFlag()},
       .examples = {{"dlhook doctor", "checks the installation and the machine"},
                    {"dlhook doctor -- python train.py", "which of its libraries are observed, how, and which are not"}},
-      .min_operands = 0,
-      .max_operands = SIZE_MAX,
+      .operand_count = {0, SIZE_MAX},
       .stops_at_operand = true,
       .details =
-          [] {
-            return std::string(
-                "The program is run and recorded as by dlhook run, for a minute or --seconds at most,\n"
-                "and each of its processes is inspected when it ends; its output goes to stderr.\n"
-                "RUN is kept: dlhook report RUN. While the program is traced no debugger can\n"
-                "attach to it, and set-uid programs that it starts gain no rights.\n\n"
-                "Exit codes: 0: everything that dlhook knows of can be observed; 1: a warning\n"
-                "or problem; 2: program not found, or bad usage.\n");
-          },
+          "The program is run and recorded as by dlhook run, for a minute or --seconds at most,\n"
+          "and each of its processes is inspected when it ends; its output goes to stderr.\n"
+          "RUN is kept: dlhook report RUN. While the program is traced no debugger can\n"
+          "attach to it, and set-uid programs that it starts gain no rights.\n\n"
+          "Exit codes: 0: everything that dlhook knows of can be observed; 1: a warning\n"
+          "or problem; 2: program not found, or bad usage.\n",
       .run = RunDoctor};
 }
 

@@ -30,7 +30,7 @@ absl::Status DumpPackets(PacketReader* reader) {
     printer.PrintToString(trace, &printed);
     text += EscapedTextproto(printed);
     if (text.size() < kBufferBytes) continue;
-    if (absl::Status status = WriteOutput(text); !status.ok()) return status;
+    RETURN_IF_ERROR(WriteOutput(text));
     text.clear();
   }
   return WriteOutput(text);
@@ -50,19 +50,17 @@ absl::Status DumpTrace(const std::string& path, absl::Status* damage) {
     *damage = trace.status();
     return absl::OkStatus();
   }
-  if (absl::Status status = WriteOutput(absl::StrCat("# file: ", VisibleText(BaseName(path)), "\n")); !status.ok())
-    return status;
+  RETURN_IF_ERROR(WriteOutput(absl::StrCat("# file: ", VisibleText(BaseName(path)), "\n")));
   PacketReader reader(path, trace->chunks());
   const absl::Status status = DumpPackets(&reader);
   *damage = reader.status().ok() ? trace->leftover_status() : reader.status();
   return status;
 }
 
-int RunDump(const Args& args) {
-  const absl::StatusOr<RunFiles> files = FindRun(args.operands().front());
-  if (!files.ok()) return Fail("dump", files.status());
+absl::StatusOr<int> RunDump(const Args& args) {
+  ASSIGN_OR_RETURN(const RunFiles files, FindRun(args.operands().front()));
   int exit_code = kExitOk;
-  for (const std::string& path : files->paths) {
+  for (const std::string& path : files.paths) {
     absl::Status damage;
     const absl::Status status = DumpTrace(path, &damage);
     if (absl::IsOutOfRange(status)) return kExitOk;
@@ -84,8 +82,7 @@ Command DumpCommand() {
           .operands = "RUN",
           .flags = {},
           .examples = {{"dlhook dump RUN | less", "everything that was recorded, as text"}},
-          .min_operands = 1,
-          .max_operands = 1,
+          .operand_count = {1, 1},
           .run = RunDump};
 }
 

@@ -128,8 +128,7 @@ absl::Status Unknown(const std::vector<Table>& tables, const std::string& name) 
 
 absl::StatusOr<std::vector<Table>> EmptyTables() {
   TraceModel model;
-  const absl::StatusOr<std::vector<const TableKind*>> kinds = FindTables({});
-  if (!kinds.ok()) return kinds.status();
+  ASSIGN_OR_RETURN(const auto kinds, FindTables({}));
   // So that there are columns about peaks.
   Calibration calibration;
   calibration.processors = 1;
@@ -138,15 +137,14 @@ absl::StatusOr<std::vector<Table>> EmptyTables() {
   model.processes.emplace_back().processors = 1;
   const Peaks peaks(model, &calibration);
   model.processes.clear();
-  absl::StatusOr<std::vector<Table>> tables = RunAnalysis(&model, {}, peaks).MakeTables(*kinds);
-  if (!tables.ok()) return tables;
+  ASSIGN_OR_RETURN(std::vector<Table> tables, RunAnalysis(&model, {}, peaks).MakeTables(kinds));
   // Columns that only some runs have.
   model.states.emplace_back();
-  const auto others = RunAnalysis(&model, {.gpu_times = GpuTimes::kOfKernels}, peaks).MakeTables(*kinds);
-  if (!others.ok()) return others;
-  for (size_t i = 0; i < tables->size(); ++i) {
-    for (const Column& column : (*others)[i].columns) {
-      if (!FindColumn((*tables)[i], column.name)) (*tables)[i].columns.push_back(column);
+  ASSIGN_OR_RETURN(const auto others,
+                   RunAnalysis(&model, {.gpu_times = GpuTimes::kOfKernels}, peaks).MakeTables(kinds));
+  for (size_t i = 0; i < tables.size(); ++i) {
+    for (const Column& column : others[i].columns) {
+      if (!FindColumn(tables[i], column.name)) tables[i].columns.push_back(column);
     }
   }
   return tables;

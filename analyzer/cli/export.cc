@@ -28,25 +28,20 @@ absl::StatusOr<FrameChoice> ReadFrames(const Args& args) {
   if (!args.Has("frames")) return choice;
   choice = {.native = false, .python = false, .scopes = false};
   for (const std::string& name : ListOf(args, "frames")) {
-    const auto word = FindNamed(FrameWords(), "frames", name);
-    if (!word.ok()) return word.status();
-    choice.*(*word)->is_chosen = true;
+    ASSIGN_OR_RETURN(const FrameWord* const word, FindNamed(FrameWords(), "frames", name));
+    choice.*word->is_chosen = true;
   }
   return choice;
 }
 
 absl::StatusOr<Options> ExportOptionsOf(const Args& args) {
   Options options;
-  absl::Status status =
-      Store(FindNamed(Exporters(), "format", args.Last("format").value_or("folded")), &options.exporter);
-  const auto weight = FindNamed(WeightWords(), "weight", args.Last("weight").value_or("time"));
-  status.Update(weight.status());
-  if (!status.ok()) return status;
-  options.of_format.weight = (*weight)->weight;
+  ASSIGN_OR_RETURN(options.exporter, FindNamed(Exporters(), "format", args.Last("format").value_or("folded")));
+  ASSIGN_OR_RETURN(const auto* const weight, FindNamed(WeightWords(), "weight", args.Last("weight").value_or("time")));
+  options.of_format.weight = weight->weight;
   options.of_format.with_lines = args.Has("lines");
   options.of_format.python = args.Last("python").value_or(options.of_format.python);
-  status.Update(Store(ReadFrames(args), &options.of_profile.frames));
-  if (!status.ok()) return status;
+  ASSIGN_OR_RETURN(options.of_profile.frames, ReadFrames(args));
   const std::string only = args.Last("only").value_or("host");
   if (only != "host" && only != "gpu" && only != "library") {
     return UnknownName("--only", only, {"host", "gpu", "library"});
@@ -78,8 +73,7 @@ absl::Status CheckFilters(const ProfileOptions& options, const RunAnalysis& anal
     const bool is_known = name.empty() || absl::c_linear_search(known, name);
     return is_known ? absl::OkStatus() : UnknownName(what, name, known);
   };
-  if (absl::Status status = check("function", options.function, FunctionNames(analysis.model())); !status.ok())
-    return status;
+  RETURN_IF_ERROR(check("function", options.function, FunctionNames(analysis.model())));
   if (options.layer.empty()) return absl::OkStatus();
   return check("layer", options.layer, LayerNames(analysis.layers().attribution()));
 }
@@ -108,14 +102,12 @@ absl::Status MakeExport(const Options& options, const RunAnalysis& analysis, Pro
 
 // Takes the place of the old file only when it is whole.
 absl::Status WriteDatabase(const Options& options, const RunAnalysis& analysis, Progress& progress) {
-  absl::StatusOr<std::vector<const TableKind*>> kinds = FindTables({});
-  if (!kinds.ok()) return kinds.status();
-  const absl::StatusOr<std::vector<Table>> tables = analysis.MakeTables(*kinds, &progress);
-  if (!tables.ok()) return tables.status();
+  ASSIGN_OR_RETURN(const auto kinds, FindTables({}));
+  ASSIGN_OR_RETURN(const std::vector<Table> tables, analysis.MakeTables(kinds, &progress));
   const std::string part = absl::StrCat(*options.out, ".part");
   std::error_code error;
   std::filesystem::remove_all(part, error);
-  absl::Status status = options.exporter->of_tables(TimelineOf(analysis, progress), *tables, options.of_format, part);
+  absl::Status status = options.exporter->of_tables(TimelineOf(analysis, progress), tables, options.of_format, part);
   if (status.ok() && rename(part.c_str(), options.out->c_str()) != 0) {
     status = absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", *options.out));
   }
@@ -124,11 +116,10 @@ absl::Status WriteDatabase(const Options& options, const RunAnalysis& analysis, 
 }
 
 absl::Status WriteExport(const Options& options, TraceModel* model, Progress& progress) {
-  if (absl::Status status = CheckCalls(*model); !status.ok()) return status;
-  absl::StatusOr<Peaks> peaks = FindPeaks(*model, std::nullopt);
-  if (!peaks.ok()) return peaks.status();
-  const RunAnalysis analysis(model, {}, *std::move(peaks));
-  if (absl::Status status = CheckFilters(options.of_profile, analysis); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckCalls(*model));
+  ASSIGN_OR_RETURN(Peaks peaks, FindPeaks(*model, std::nullopt));
+  const RunAnalysis analysis(model, {}, std::move(peaks));
+  RETURN_IF_ERROR(CheckFilters(options.of_profile, analysis));
   progress.Show("finding layers and steps of");
   if (options.exporter->of_tables != nullptr) return WriteDatabase(options, analysis, progress);
   const OutputKind kind = options.exporter->is_binary ? OutputKind::kBytes : OutputKind::kText;
@@ -148,39 +139,28 @@ void PrintNotes(const TraceModel& model) {
   if (lost > 0) PrintError(absl::StrCat("export: ", lost, " calls were lost and are not in it: see dlhook report"));
 }
 
-int RunExport(const Args& args) {
-  const absl::StatusOr<Options> options = ExportOptionsOf(args);
-  if (!options.ok()) return Fail("export", options.status());
+absl::StatusOr<int> RunExport(const Args& args) {
+  ASSIGN_OR_RETURN(const Options options, ExportOptionsOf(args));
   const std::string& path = args.operands().front();
   Progress progress(path);
-  absl::StatusOr<LoadedRun> run = OpenRun({path}, kWholeReading, progress);
-  if (!run.ok()) return Fail("export", run.status());
+  ASSIGN_OR_RETURN(LoadedRun run, OpenRun({path}, kWholeReading, progress));
   progress.Clear();
-  PrintNotes(run->model);
-  if (!run->model.processes.empty()) {
-    const absl::Status status = WriteExport(*options, &run->model, progress);
+  PrintNotes(run.model);
+  if (!run.model.processes.empty()) {
+    const absl::Status status = WriteExport(options, &run.model, progress);
     progress.Clear();
-    if (!status.ok()) return Fail("export", status);
+    RETURN_IF_ERROR(status);
   }
-  const char* const rest = run->model.processes.empty() ? "" : "; the export holds what is whole";
-  for (const absl::Status& status : run->damage) PrintError(absl::StrCat(status.message(), rest));
-  return run->damage.empty() ? kExitOk : kExitBadInput;
+  const char* const rest = run.model.processes.empty() ? "" : "; the export holds what is whole";
+  for (const absl::Status& status : run.damage) PrintError(absl::StrCat(status.message(), rest));
+  return run.damage.empty() ? kExitOk : kExitBadInput;
 }
 
-std::string ExportDetails() {
+std::string ExportLists() {
   constexpr int kNameWidth = 11;
-  std::string text =
-      "By stack (folded, pprof, callgrind, dot): the time of steady steps, divided as in the\n"
-      "table accounting: library calls, the framework's ops, what is not seen, data loading and\n"
-      "waiting, each under Python's functions, the framework's operators or native functions;\n"
-      "and what GPUs did. --only library: every library call of the run, by thread time.\n"
-      "Timelines (perfetto, chrome): steps, threads, GPU streams and counters.\n"
-      "Everything as tables: sqlite, parquet. The flags below choose stacks.\n";
-  AppendRegistry("formats", Exporters(), &Exporter::summary, &text, kNameWidth);
-  AppendRegistry("frames", FrameWords(), &FrameWord::meaning, &text, kNameWidth);
-  AppendRegistry("weights", WeightWords(), &WeightWord::meaning, &text, kNameWidth);
-  absl::StrAppend(&text, "\npprof and callgrind hold all weights, and lines.\n");
-  return text;
+  return RegistryText("formats", Exporters(), &Exporter::summary, kNameWidth) +
+         RegistryText("frames", FrameWords(), &FrameWord::meaning, kNameWidth) +
+         RegistryText("weights", WeightWords(), &WeightWord::meaning, kNameWidth);
 }
 
 }  // namespace
@@ -210,9 +190,16 @@ Command ExportCommand() {
                        {"dlhook export RUN --format perfetto -o run.perfetto-trace", "a timeline, for ui.perfetto.dev"},
                        {"dlhook export RUN --format sqlite -o run.sqlite", "a database"},
                        {"dlhook export RUN --frames layer,native --layer features.0", "one layer's stacks"}},
-          .min_operands = 1,
-          .max_operands = 1,
-          .details = ExportDetails,
+          .operand_count = {1, 1},
+          .details =
+              "By stack (folded, pprof, callgrind): the time of steady steps, divided as in the table\n"
+              "accounting: library calls, the framework's ops, what is not seen, data loading and waiting,\n"
+              "each under Python's functions, the framework's operators or native functions; and what GPUs\n"
+              "did. pprof and callgrind hold all weights, and lines. --only library: every library call\n"
+              "of the run, by thread time.\n"
+              "Timelines (perfetto, chrome): steps, threads, GPU streams and counters.\n"
+              "Everything as tables: sqlite, parquet. The flags above choose stacks.\n",
+          .lists = ExportLists,
           .run = RunExport};
 }
 

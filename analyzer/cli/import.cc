@@ -20,20 +20,18 @@ std::string NewTrace(const std::string& folder, const ImportedTrace& trace) {
   }
 }
 
-int RunImport(const Args& args) {
-  const absl::StatusOr<RunFiles> files = FindRun(args.operands());
-  if (!files.ok()) return Fail("import", files.status());
-  for (const std::string& path : files->paths) {
+absl::StatusOr<int> RunImport(const Args& args) {
+  ASSIGN_OR_RETURN(const RunFiles files, FindRun(args.operands()));
+  for (const std::string& path : files.paths) {
     if (!IsKinetoTrace(path)) {
-      return Fail("import",
-                  absl::StrCat(path, ": is no trace of torch.profiler's (JSON, also packed by gzip or zstd)"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": is no trace of torch.profiler's (JSON, also packed by gzip or zstd)"));
     }
   }
-  const absl::StatusOr<RunPlace> place = MakeRunPlace(args, "import");
-  if (!place.ok()) return Fail("import", place.status());
+  ASSIGN_OR_RETURN(const RunPlace place, MakeRunPlace(args, "import"));
   Progress progress(absl::StrJoin(args.operands(), " "));
   int exit_code = kExitOk, imported = 0;
-  for (const std::string& path : files->paths) {
+  for (const std::string& path : files.paths) {
     const absl::StatusOr<ByteSource> file = ByteSource::Open(path);
     const uint64_t all = file.ok() ? file->size() : 0;
     const absl::StatusOr<ImportedTrace> trace =
@@ -46,17 +44,16 @@ int RunImport(const Args& args) {
     if (!trace->damage.ok()) {
       exit_code = Fail("import", absl::StrCat(trace->damage.message(), "; what is before it is imported"));
     }
-    const absl::Status status = WriteOutputFile(NewTrace(place->path, *trace), trace->packets, OutputKind::kBytes);
-    if (!status.ok()) return Fail("import", status);
+    RETURN_IF_ERROR(WriteOutputFile(NewTrace(place.path, *trace), trace->packets, OutputKind::kBytes));
     ++imported;
   }
   if (imported == 0) {
-    place->file->RemoveIfLast();
-    rmdir(place->path.c_str());  // if it is empty
+    place.file->RemoveIfLast();
+    rmdir(place.path.c_str());  // if it is empty
     return exit_code;
   }
   PrintOutput(absl::StrCat(imported, imported == 1 ? " trace" : " traces", " imported; next: dlhook report ",
-                           place->path, "\n"));
+                           place.path, "\n"));
   return exit_code;
 }
 
@@ -69,8 +66,7 @@ Command ImportCommand() {
           .flags = {RunFolderFlag()},
           .examples = {{"dlhook import trace.json.gz -o RUN", "a run of one process"},
                        {"dlhook import rank*.json -o RUN", "of the ranks of a job"}},
-          .min_operands = 1,
-          .max_operands = SIZE_MAX,
+          .operand_count = {1, SIZE_MAX},
           .run = RunImport};
 }
 

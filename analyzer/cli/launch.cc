@@ -232,6 +232,19 @@ std::string MakeNewFolder(const std::string& name) {
   return folder;
 }
 
+sigset_t SignalSet(std::initializer_list<int> signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal : signals) sigaddset(&set, signal);
+  return set;
+}
+
+bool RedirectTo(const std::string& output) {
+  const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const int printed = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+  return dup2(input, STDIN_FILENO) >= 0 && dup2(printed, STDOUT_FILENO) >= 0 && dup2(printed, STDERR_FILENO) >= 0;
+}
+
 absl::StatusOr<pid_t> StartProgram(const std::string& path, const std::vector<std::string>& words,
                                    const std::vector<std::string>& variables, const LaunchOptions& options) {
   const std::vector<std::string> environment = EnvironmentWith(variables);
@@ -287,9 +300,7 @@ int EndAs(int wait_status) {
   setrlimit(RLIMIT_CORE, &no_core);
   const int signal = WTERMSIG(wait_status);
   ::signal(signal, SIG_DFL);
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, signal);
+  const sigset_t set = SignalSet({signal});
   sigprocmask(SIG_UNBLOCK, &set, nullptr);
   raise(signal);
   return 128 + signal;  // only reached for signals that do not end a process

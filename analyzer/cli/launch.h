@@ -1,9 +1,11 @@
 // Starts the profiled program, and ends as it ended.
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -40,6 +42,10 @@ std::vector<std::string> PreloadVariables(const std::string& shim, const std::st
 std::string DefaultRunFolder(const std::string& program);
 // Creates a folder of this name, or a similar one if there is one; returns its absolute path.
 std::string MakeNewFolder(const std::string& name);
+
+sigset_t SignalSet(std::initializer_list<int> signals);
+// In a child: there is nothing to read, and what it prints goes to the file `output`. False: that can't be made.
+bool RedirectTo(const std::string& output);
 
 struct LaunchOptions {
   bool stdout_to_stderr = false;

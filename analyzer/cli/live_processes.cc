@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "analyzer/cli/launch.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/io/child_process.h"
 #include "analyzer/io/machine_files.h"
@@ -74,16 +75,15 @@ const std::vector<std::string>& SleepingStacks::Of(uint32_t pid, uint32_t tid) {
 }
 
 absl::StatusOr<BackgroundRun> StartInBackground(const Args& args) {
-  if (absl::Status status = SetVariables(args); !status.ok()) return status;
-  absl::StatusOr<RunPlace> place = MakeRunPlace(args, args.operands().front());
-  if (!place.ok()) return place.status();
-  place->file.reset();  // the launcher's
+  RETURN_IF_ERROR(SetVariables(args));
+  ASSIGN_OR_RETURN(RunPlace place, MakeRunPlace(args, args.operands().front()));
+  place.file.reset();  // the launcher's
   BackgroundRun started;
-  started.run = place->path;
+  started.run = place.path;
   started.output = absl::StrCat(started.run, "/output.txt");
-  const int output = open(started.output.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (output < 0 || input < 0) return absl::ErrnoToStatus(errno, absl::StrCat(started.output, ": can't be written"));
+  const int made = open(started.output.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (made < 0) return absl::ErrnoToStatus(errno, absl::StrCat(started.output, ": can't be written"));
+  close(made);
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
   std::vector<std::string> command = {self, "run", "-o", started.run, "--"};
   command.insert(command.end(), args.operands().begin(), args.operands().end());
@@ -91,14 +91,9 @@ absl::StatusOr<BackgroundRun> StartInBackground(const Args& args) {
   started.launcher = fork();
   if (started.launcher == 0) {
     setsid();  // it is not stopped with this terminal
-    dup2(input, STDIN_FILENO);
-    dup2(output, STDOUT_FILENO);
-    dup2(output, STDERR_FILENO);
-    execv(self.c_str(), argv.data());
+    if (RedirectTo(started.output)) execv(self.c_str(), argv.data());
     _exit(127);
   }
-  close(input);
-  close(output);
   if (started.launcher < 0) return absl::InternalError(absl::StrCat("can't start the program: ", strerror(errno)));
   return started;
 }

@@ -51,8 +51,8 @@ std::string CommandText(const Command& command) {
     absl::StrAppend(&text, may_lack_value ? Term(absl::StrCat(name, "[=", flag.value, "]"), "", flag.help)
                                           : Term(name, flag.value, flag.help));
   }
-  if (command.details != nullptr) absl::StrAppend(&text, Verbatim(command.details()));
-  return text;
+  const std::string details = DetailsOf(command);
+  return details.empty() ? text : absl::StrCat(text, Verbatim(details));
 }
 
 std::string Examples() {
@@ -94,7 +94,7 @@ Command SkillCommand() {
   return {.name = "skill",
           .summary = "print one page of instructions for an assistant",
           .examples = {{"dlhook skill >SKILL.md", "where an assistant looks for skills"}},
-          .run = [](const Args&) {
+          .run = [](const Args&) -> absl::StatusOr<int> {
             return PrintOutput(absl::string_view(dlhook_skill, static_cast<size_t>(dlhook_skill_end - dlhook_skill)));
           }};
 }

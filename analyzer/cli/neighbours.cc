@@ -1,7 +1,6 @@
 // fork, signals. Each neighbour is the leader of a process group; it is killed when the process that started it dies.
 #include "analyzer/cli/neighbours.h"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -45,16 +44,16 @@ double ProcessorSeconds() {
 
 }  // namespace
 
-absl::StatusOr<std::vector<int>> ReadProcessors(absl::string_view flag, const std::string& text) {
+absl::StatusOr<std::vector<int>> ReadProcessors(const Args& args, absl::string_view flag) {
   std::vector<int> processors;
-  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+  const std::optional<std::string> text = args.Last(flag);
+  if (!text) return processors;
+  for (const absl::string_view part : absl::StrSplit(*text, ',')) {
     const std::vector<absl::string_view> ends = absl::StrSplit(part, '-');
     int first = 0, last = 0;
     const bool is_read = ends.size() <= 2 && absl::SimpleAtoi(ends.front(), &first) &&
                          absl::SimpleAtoi(ends.back(), &last) && first >= 0 && first <= last && last < CPU_SETSIZE;
-    if (!is_read)
-      return absl::InvalidArgumentError(
-          absl::StrCat("--", flag, " expects numbers of processors such as 0-1,3, found '", text, "'"));
+    if (!is_read) return Unexpected(flag, "numbers of processors such as 0-1,3", *text);
     for (int number = first; number <= last; ++number) processors.push_back(number);
   }
   cpu_set_t allowed;
@@ -93,14 +92,10 @@ pid_t Neighbours::Start(size_t use, std::atomic<uint64_t>* done, const std::func
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
   setsid();
-  sigset_t none;
-  sigemptyset(&none);
+  const sigset_t none = SignalSet({});
   sigprocmask(SIG_SETMASK, &none, nullptr);
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
-  const std::string output = absl::StrCat(options_.folder, "/neighbour-", use);
-  dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
-  dup2(open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600), STDOUT_FILENO);
-  dup2(STDOUT_FILENO, STDERR_FILENO);
+  RedirectTo(absl::StrCat(options_.folder, "/neighbour-", use));
   join(getpid());
   PinTo(0, options_.processors);
   const size_t commands = options_.commands.size();

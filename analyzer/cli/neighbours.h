@@ -46,8 +46,8 @@ class Neighbours {
   TryClock::time_point start_;
 };
 
-// "0-1,3".
-absl::StatusOr<std::vector<int>> ReadProcessors(absl::string_view flag, const std::string& text);
+// "0-1,3"; empty: the flag is not given.
+absl::StatusOr<std::vector<int>> ReadProcessors(const Args& args, absl::string_view flag);
 void PinTo(pid_t task, const std::vector<int>& processors);
 
 }  // namespace dlhook::analyzer::cli

@@ -116,19 +116,19 @@ int OutputWidth(int fd) {
 
 Flag ColorFlag() { return {"color", "auto|always|never", "auto: on a terminal, unless NO_COLOR is set"}; }
 
-bool IsColorful(int fd) {
-  const char* no_color = std::getenv("NO_COLOR");
-  const char* terminal = std::getenv("TERM");
-  if (no_color != nullptr && *no_color != '\0') return false;
-  return isatty(fd) != 0 && terminal != nullptr && *terminal != '\0' && std::strcmp(terminal, "dumb") != 0;
+bool IsTerminal(int fd) {
+  const char* const type = std::getenv("TERM");
+  return isatty(fd) != 0 && type != nullptr && *type != '\0' && std::strcmp(type, "dumb") != 0;
 }
 
-absl::StatusOr<bool> ReadColorFlag(const Args& args, int fd) {
+bool IsColorful(int fd) {
+  const char* const no_color = std::getenv("NO_COLOR");
+  return IsTerminal(fd) && (no_color == nullptr || *no_color == '\0');
+}
+
+bool WantsColor(const Args& args) {
   const std::string when = args.Last("color").value_or("auto");
-  if (when == "always") return true;
-  if (when == "never") return false;
-  if (when == "auto") return IsColorful(fd);
-  return absl::InvalidArgumentError(absl::StrCat("--color expects auto, always or never, found '", when, "'"));
+  return when == "auto" ? IsColorful(STDOUT_FILENO) : when == "always";
 }
 
 Progress::Progress(absl::string_view name, Clock::time_point start)

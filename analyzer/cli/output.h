@@ -45,11 +45,11 @@ constexpr size_t kTextLimit = 20;  // rows of a table that are still readable
 // Columns of the terminal `fd`; if it is not one, COLUMNS, else 80.
 int OutputWidth(int fd = STDOUT_FILENO);
 
-// --color auto, always or never.
+bool IsTerminal(int fd);  // other than "dumb": its cursor can be moved
+bool IsColorful(int fd);  // a terminal, and NO_COLOR is not set (no-color.org)
+// --color auto, always or never, for stdout.
 Flag ColorFlag();
-// auto: if `fd` is a terminal other than "dumb", unless NO_COLOR is set (no-color.org).
-bool IsColorful(int fd);
-absl::StatusOr<bool> ReadColorFlag(const Args& args, int fd);
+bool WantsColor(const Args& args);
 
 // "reading RUN: 40%" on stderr, if stderr is a terminal, once a command has taken a second. Erased at the end.
 class Progress {

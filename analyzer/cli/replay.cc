@@ -48,15 +48,11 @@ absl::StatusOr<ReplaySettings> ReadReplaySettings(const Args& args) {
   ReplaySettings settings = {.path = args.operands().front(),
                              .named = args.Last("problem").value_or(""),
                              .python = args.Last("python").value_or("")};
-  for (const auto& [flag, value] : {std::pair("top", &settings.top), std::pair("threads", &settings.threads)}) {
-    const std::optional<std::string> text = args.Last(flag);
-    if (text && (!absl::SimpleAtoi(*text, value) || *value < 1))
-      return absl::InvalidArgumentError(absl::StrCat("--", flag, " expects a number from 1 on, found '", *text, "'"));
-  }
+  RETURN_IF_ERROR(ReadNumber<size_t>(args, "top", "a number from 1 on", 1, SIZE_MAX, &settings.top));
+  RETURN_IF_ERROR(ReadNumber<size_t>(args, "threads", "a number from 1 on", 1, SIZE_MAX, &settings.threads));
   if (const size_t most = AllowedProcessors().size(); settings.threads > std::max<size_t>(most, 1))
     return absl::InvalidArgumentError(absl::StrCat("--threads: this process may use ", most, " processors"));
-  const absl::Status status = Store(ReadTryFlags(args, kStandardReplayBudget), &settings.flags);
-  if (!status.ok()) return status;
+  ASSIGN_OR_RETURN(settings.flags, ReadTryFlags(args, kStandardReplayBudget));
   return settings;
 }
 
@@ -123,13 +119,12 @@ class Replaying {
   explicit Replaying(const ReplaySettings& settings) : settings_(settings), progress_(settings.path) {}
 
   absl::Status Prepare() {
-    absl::StatusOr<LoadedRun> run = OpenRun({settings_.path}, kWholeReading, progress_);
+    ASSIGN_OR_RETURN(LoadedRun run, OpenRun({settings_.path}, kWholeReading, progress_));
     progress_.Clear();
-    if (!run.ok()) return run.status();
-    for (const absl::Status& status : run->damage) PrintError(status.message());
-    if (run->model.processes.empty()) return absl::InvalidArgumentError("nothing of the run can be read");
-    const TraceModel& model = run->model;
-    const RunAnalysis analysis(&run->model);
+    for (const absl::Status& status : run.damage) PrintError(status.message());
+    if (run.model.processes.empty()) return absl::InvalidArgumentError("nothing of the run can be read");
+    const TraceModel& model = run.model;
+    const RunAnalysis analysis(&run.model);
     const StepFacts facts(model, analysis.options());
     Ground ground = GroundOf(facts);
     ground.processors = std::max<size_t>(AllowedProcessors().size(), 1);
@@ -373,12 +368,9 @@ class Replaying {
     }
     std::vector<Table> tables = ReplayTables(run_);
     tables.front().notes.insert(tables.front().notes.end(), notes.begin(), notes.end());
-    for (Table& table : tables) {
-      if (settings_.flags.renderer->name == "text") LimitRows(kTextLimit, &table);
-    }
     progress_.Clear();
     if (!can_be) PrintError("replay: nothing could be replayed; the table says why");
-    const int code = PrintTables(settings_.flags, std::move(tables));
+    const int code = PrintTables(settings_.flags.output, std::move(tables), kTextLimit);
     return can_be ? code : kExitBadInput;
   }
 
@@ -402,11 +394,10 @@ class Replaying {
   size_t measured_ = 0, disturbed_ = 0;  // measurements
 };
 
-int RunReplay(const Args& args) {
-  const absl::StatusOr<ReplaySettings> settings = ReadReplaySettings(args);
-  if (!settings.ok()) return Fail("replay", settings.status());
-  Replaying replaying(*settings);
-  if (absl::Status status = replaying.Prepare(); !status.ok()) return Fail("replay", status);
+absl::StatusOr<int> RunReplay(const Args& args) {
+  ASSIGN_OR_RETURN(const ReplaySettings settings, ReadReplaySettings(args));
+  Replaying replaying(settings);
+  RETURN_IF_ERROR(replaying.Prepare());
   return WithKeeper("", [&] { return replaying.Run(); });
 }
 
@@ -425,18 +416,14 @@ Command ReplayCommand() {
                     ColorFlag()},
           .examples = {{"dlhook replay RUN", "would channels_last, bfloat16 or other kernels be faster?"},
                        {"dlhook replay RUN --problem layer1.0.conv1 --budget 30s", "of one layer"}},
-          .min_operands = 1,
-          .max_operands = 1,
+          .operand_count = {1, 1},
           .details =
-              [] {
-                return std::string(
-                    "Convolutions and matrix products that took most time in steady steps run again in a\n"
-                    "Python with the run's PyTorch, TensorFlow, JAX or NumPy: as they ran, and with what the\n"
-                    "same library offers besides (memory format, type, instruction set, native kernels,\n"
-                    "threads), in turns; and with every implementation and format of the system's oneDNN, and\n"
-                    "its OpenBLAS. A test over paired rounds decides (docs/compare.md). Ctrl-C ends it with\n"
-                    "what is known. Nothing is left: no process, no file.\n");
-              },
+              "Convolutions and matrix products that took most time in steady steps run again in a\n"
+              "Python with the run's PyTorch, TensorFlow, JAX or NumPy: as they ran, and with what the\n"
+              "same library offers besides (memory format, type, instruction set, native kernels,\n"
+              "threads), in turns; and with every implementation and format of the system's oneDNN, and\n"
+              "its OpenBLAS. A test over paired rounds decides (docs/compare.md). Ctrl-C ends it with\n"
+              "what is known. Nothing is left: no process, no file.\n",
           .run = RunReplay};
 }
 

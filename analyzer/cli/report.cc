@@ -27,12 +27,11 @@ struct ReportOptions {
   bool is_answer = false;  // the answer instead of tables: the screen, or json
   bool asks_for_all = false;
   std::vector<const TableKind*> kinds;
-  const Renderer* renderer = nullptr;
+  OutputFlags output;
   bool is_page = false;  // HTML instead: page/report_page.h
   std::optional<std::string> sort_column;
   std::optional<size_t> limit;  // rows per table; unset: all
   int width = OutputWidth(STDOUT_FILENO);
-  bool color = false;
   TableOptions of_tables;
   std::optional<std::string> calibration;     // see FindPeaks
   std::vector<std::string> ignored_findings;  // see findings/findings_table.h
@@ -103,7 +102,9 @@ void SayWhyEmpty(std::vector<Table>* tables) {
 
 // The tables that only flags imply; empty: none.
 std::vector<std::string> TablesMeant(const Args& args) {
-  if (args.Last("by") || args.Last("depth") || args.Last("step")) return {"layers"};
+  const std::optional<std::string> by = args.Last("by");
+  if (by) return {std::string(TableOfBy(*by))};
+  if (args.Last("depth") || args.Last("step")) return {"layers"};
   if (args.Last("function")) return {"callers"};
   if (args.Last("only")) return {"stacks"};
   if (args.Last("sort") || args.Last("limit") || args.Last("interval")) return {std::string(kAllTables)};
@@ -133,50 +134,39 @@ absl::Status CheckRowFlags(const Args& args, const std::vector<std::string>& tab
 absl::StatusOr<ReportOptions> ReportOptionsOf(const Args& args) {
   ReportOptions options;
   options.is_page = args.Has("html");
-  absl::Status status = Store(ReadFormatFlag(args), &options.renderer);
-  if (!status.ok()) return status;
-  const bool is_text = options.renderer->name == "text" && !options.is_page;
+  ASSIGN_OR_RETURN(options.output, ReadOutputFlags(args));
+  const absl::string_view format = options.is_page ? "" : options.output.renderer->name;
   options.sort_column = args.Last("sort");
   options.calibration = args.Last("calibration");
-  status.Update(Store(ReadColorFlag(args, STDOUT_FILENO), &options.color));
-  status.Update(Store(ReadLimitFlag(args, is_text), &options.limit));
-  status.Update(Store(ReadTableFlags(args), &options.of_tables));
-  if (!status.ok()) return status;
+  ASSIGN_OR_RETURN(options.limit, ReadLimitFlag(args, format == "text"));
+  ASSIGN_OR_RETURN(options.of_tables, ReadTableFlags(args));
   if (!options.sort_column && !options.is_page) options.of_tables.first_rows = options.limit;
-  if (const std::optional<std::string> step = args.Last("step")) {
-    const auto* const kind = absl::c_find_if(kSteps, [&](const auto& known) { return known.first == *step; });
-    if (kind == std::end(kSteps)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--step expects training, validation or inference, found '", *step, "'"));
-    }
-    options.of_tables.layers_of = kind->second;
+  for (const auto& [word, kind] : kSteps) {
+    if (args.Last("step") == word) options.of_tables.layers_of = kind;
   }
-  status.Update(Store(ReadIgnored(args), &options.ignored_findings));
+  ASSIGN_OR_RETURN(options.ignored_findings, ReadIgnored(args));
   std::vector<std::string> tables = ListOf(args, "table");
-  status.Update(CheckRowFlags(args, tables));
+  RETURN_IF_ERROR(CheckRowFlags(args, tables));
   if (tables.empty() && !options.is_page) tables = TablesMeant(args);
-  status.Update(Store(FindTables(tables), &options.kinds));
-  if (!status.ok()) return status;
-  options.is_answer = tables.empty() && (is_text || (options.renderer->name == "json" && !options.is_page));
+  ASSIGN_OR_RETURN(options.kinds, FindTables(tables));
+  options.is_answer = tables.empty() && (format == "text" || format == "json");
   options.asks_for_all = tables.empty() || tables.front() == kAllTables;
   return options;
 }
 
-int RunExplain(const std::string& name, const ReportOptions& options) {
-  const absl::StatusOr<std::vector<Table>> tables = EmptyTables();
-  if (!tables.ok()) return Fail("report", tables.status());
-  const absl::StatusOr<std::string> text = Explain(*tables, name, options.width, options.color);
-  return text.ok() ? PrintOutput(*text) : Fail("report", text.status());
+absl::StatusOr<int> RunExplain(const std::string& name, const ReportOptions& options) {
+  ASSIGN_OR_RETURN(const std::vector<Table> tables, EmptyTables());
+  ASSIGN_OR_RETURN(const std::string text, Explain(tables, name, options.width, options.output.color));
+  return PrintOutput(text);
 }
 
 // Resolves the choices in the model (calls/choices.h): call once per model. `path`: of the run, for commands. Unavailable: the answer needs more of the run than was read.
 absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& model, const ReportOptions& options,
                                        Progress& progress) {
-  if (absl::Status status = CheckFunctions(model, options.of_tables.functions); !status.ok()) return status;
-  absl::StatusOr<Peaks> peaks = FindPeaks(model, options.calibration);
-  if (!peaks.ok()) return peaks.status();
+  RETURN_IF_ERROR(CheckFunctions(model, options.of_tables.functions));
+  ASSIGN_OR_RETURN(Peaks peaks, FindPeaks(model, options.calibration));
   progress.Show("adding up calls of");
-  const RunAnalysis analysis(&model, options.of_tables, *std::move(peaks));
+  const RunAnalysis analysis(&model, options.of_tables, std::move(peaks));
   if (options.is_answer) {
     progress.Show("finding layers of");
     analysis.layers().attribution();
@@ -188,48 +178,45 @@ absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& mode
     const StepFacts facts(model, analysis.options());
     const AnswerOptions of_answer = {.run = path,
                                      .width = static_cast<size_t>(options.width),
-                                     .color = options.color,
+                                     .color = options.output.color,
                                      .ignored_findings = options.ignored_findings};
-    if (options.renderer->name != "json") return MakeAnswer(facts, of_answer);
+    if (options.output.renderer->name != "json") return MakeAnswer(facts, of_answer);
     return AnswerJson(facts, of_answer, [&](const std::string& name) -> absl::StatusOr<Table> {
-      const absl::StatusOr<std::vector<const TableKind*>> kinds = FindTables({name});
-      if (!kinds.ok()) return kinds.status();
-      absl::StatusOr<std::vector<Table>> tables = analysis.MakeTables(*kinds);
-      return tables.ok() ? std::move(tables->front()) : absl::StatusOr<Table>(tables.status());
+      ASSIGN_OR_RETURN(const auto kinds, FindTables({name}));
+      ASSIGN_OR_RETURN(std::vector<Table> tables, analysis.MakeTables(kinds));
+      return std::move(tables.front());
     });
   }
-  absl::StatusOr<std::vector<Table>> tables = analysis.MakeTables(options.kinds, &progress);
-  if (!tables.ok()) return tables.status();
-  for (Table& table : *tables) {
+  ASSIGN_OR_RETURN(std::vector<Table> tables, analysis.MakeTables(options.kinds, &progress));
+  for (Table& table : tables) {
     if (table.name == "findings") LeaveOut(options.ignored_findings, &table);
   }
-  if (!options.sort_column && options.renderer->is_for_people && !options.is_page) {
-    for (Table& table : *tables) SortLayers(&table);
+  const bool is_for_people = options.output.renderer->is_for_people && !options.is_page;
+  if (!options.sort_column && is_for_people) {
+    for (Table& table : tables) SortLayers(&table);
   } else if (options.sort_column && *options.sort_column != kProgramOrder) {
-    if (absl::Status status = SortTables(*options.sort_column, &*tables); !status.ok()) return status;
+    RETURN_IF_ERROR(SortTables(*options.sort_column, &tables));
   }
   if (options.limit) {
-    for (Table& table : *tables) LimitRows(*options.limit, &table);
+    for (Table& table : tables) LimitRows(*options.limit, &table);
   }
   if (options.is_page) {
     progress.Show("the page of");
-    return ReportPage(StepFacts(model, analysis.options()), *tables);
+    return ReportPage(StepFacts(model, analysis.options()), tables);
   }
-  if (options.asks_for_all && options.renderer->is_for_people) LeaveOutEmpty(&*tables);
-  SayWhyEmpty(&*tables);
+  if (options.asks_for_all && is_for_people) LeaveOutEmpty(&tables);
+  SayWhyEmpty(&tables);
   progress.Clear();
-  return Rendered(*options.renderer, {&model, *std::move(tables), options.width, options.color});
+  return Rendered(*options.output.renderer, {&model, std::move(tables), options.width, options.output.color});
 }
 
-int RunReport(const Args& args) {
-  const absl::StatusOr<ReportOptions> options = ReportOptionsOf(args);
-  if (!options.ok()) return Fail("report", options.status());
-  if (const auto name = args.Last("explain")) return RunExplain(*name, *options);
+absl::StatusOr<int> RunReport(const Args& args) {
+  ASSIGN_OR_RETURN(const ReportOptions options, ReportOptionsOf(args));
+  if (const auto name = args.Last("explain")) return RunExplain(*name, options);
   std::vector<std::string> paths = args.operands();
   if (paths.empty()) {
-    absl::StatusOr<std::string> latest = LatestRun(".");
-    if (!latest.ok()) return Fail("report", latest.status());
-    paths.push_back(*std::move(latest));
+    ASSIGN_OR_RETURN(const std::string latest, LatestRun("."));
+    paths.push_back(latest);
   }
   const std::string named = absl::StrJoin(paths, " ");
   const std::string words = absl::StrJoin(
@@ -239,42 +226,28 @@ int RunReport(const Args& args) {
   absl::StatusOr<std::string> report;
   for (const Reading& reading : kAnswerReadings) {
     // Json has the numbers of tables, which count everything.
-    run = OpenRun(paths, options->is_answer && options->renderer->name == "text" ? reading : kWholeReading, progress);
-    if (!run.ok()) return Fail("report", run.status());
+    const absl::string_view format = options.output.renderer->name;
+    run = OpenRun(paths, options.is_answer && format == "text" ? reading : kWholeReading, progress);
+    RETURN_IF_ERROR(run.status());
     if (run->model.processes.empty()) break;
     // What is kept in a file must say by itself what it lacks, if there is a place for it.
-    const bool is_kept = options->is_page || (options->renderer->name != "text" && options->renderer->name != "csv");
+    const bool is_kept = options.is_page || (format != "text" && format != "csv");
     for (const absl::Status& status : run->damage) {
       if (is_kept) ++run->model.oddities[std::string(status.message())];
     }
-    report = MakeReport(words, run->model, *options, progress);
+    report = MakeReport(words, run->model, options, progress);
     if (!absl::IsUnavailable(report.status())) break;
   }
   progress.Clear();
   int exit_code = run->damage.empty() ? kExitOk : kExitBadInput;
   if (!run->model.processes.empty()) {
-    if (!report.ok()) return Fail("report", report.status());
+    RETURN_IF_ERROR(report.status());
     const std::optional<std::string> page = args.Last("html");
     exit_code = std::max(exit_code, page ? PrintPage("report", *page, *report) : PrintOutput(*report));
   }
   const char* const rest = run->model.processes.empty() ? "" : "; the tables show what is whole";
   for (const absl::Status& status : run->damage) PrintError(absl::StrCat(status.message(), rest));
   return exit_code;
-}
-
-std::string ReportDetails() {
-  std::string text =
-      "Without flags: what ran, where a step's time goes, the heaviest layers, and what could be\n"
-      "faster. RUN is a folder of process traces (*.dlh) or one process trace; without RUN the\n"
-      "latest one in this folder. Several folders, or a folder of folders, are one run if their\n"
-      "traces are of one job. With --format json and no table: the same for programs, at most 8 KB\n"
-      "(docs/schema.md).\n";
-  AppendRegistry("tables", ReportTables(), &TableKind::summary, &text);
-  AppendRegistry("formats", Renderers(), &Renderer::summary, &text);
-  absl::StrAppend(&text,
-                  "\nOf a damaged run the readable part is reported; the exit code is then 2 and a\n"
-                  "message on stderr says what is wrong.\n");
-  return text;
 }
 
 }  // namespace
@@ -309,9 +282,19 @@ Command ReportCommand() {
            {"dlhook report RUN --table callers --function sgemm_", "who called this product: function, line, layer"},
            {"dlhook report --explain wall_share", "what the column wall_share holds, and which tables have it"},
            {"dlhook report RUN --color always | less -R", "colours in a pager"}},
-      .min_operands = 0,
-      .max_operands = SIZE_MAX,
-      .details = ReportDetails,
+      .operand_count = {0, SIZE_MAX},
+      .details =
+          "Without flags: what ran, where a step's time goes, the heaviest layers, and what could be\n"
+          "faster. RUN is a folder of process traces (*.dlh) or one process trace; without RUN the\n"
+          "latest one in this folder. Several folders, or a folder of folders, are one run if their\n"
+          "traces are of one job. With --format json and no table: the same for programs, at most 8 KB\n"
+          "(docs/schema.md). Of a damaged run the readable part is reported; the exit code is then 2,\n"
+          "and a message on stderr says what is wrong.\n",
+      .lists =
+          [] {
+            return RegistryText("tables", ReportTables(), &TableKind::summary) +
+                   RegistryText("formats", Renderers(), &Renderer::summary);
+          },
       .run = RunReport};
 }
 

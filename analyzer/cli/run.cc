@@ -148,8 +148,8 @@ void PrintSummary(const Collector& collector, bool is_shared, const std::string&
   PrintEnd(collector, is_shared, end);
 }
 
-int RunRun(const Args& args) {
-  if (absl::Status status = SetVariables(args); !status.ok()) return Fail("run", status);
+absl::StatusOr<int> RunRun(const Args& args) {
+  RETURN_IF_ERROR(SetVariables(args));
   const std::vector<std::string>& words = args.operands();
   const absl::StatusOr<std::string> program = FindProgram(words.front());
   if (!program.ok()) {
@@ -159,24 +159,22 @@ int RunRun(const Args& args) {
     return Fail("run", absl::StrCat(status.message(), ContainerHint(words.front())),
                 absl::IsNotFound(status) ? kExitNotFound : kExitBadInput);
   }
-  const absl::StatusOr<std::string> shim = FindShim();
-  if (!shim.ok()) return Fail("run", shim.status(), kExitBadInput);
+  ASSIGN_OR_RETURN(const std::string shim, FindShim());
   const auto on_long_file = signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes must end a write, not the collection
-  const absl::StatusOr<RunPlace> place = MakeRunPlace(args, words.front());
-  if (!place.ok()) return Fail("run", place.status(), kExitBadInput);
-  Collector collector(place->path);
+  ASSIGN_OR_RETURN(const RunPlace place, MakeRunPlace(args, words.front()));
+  Collector collector(place.path);
   signal(SIGXFSZ, on_long_file);  // the program inherits it
-  const absl::StatusOr<pid_t> started = StartProgram(*program, words, PreloadVariables(*shim, place->path));
+  const absl::StatusOr<pid_t> started = StartProgram(*program, words, PreloadVariables(shim, place.path));
   signal(SIGXFSZ, SIG_IGN);
   if (!started.ok()) {
-    place->file->RemoveIfLast();
+    place.file->RemoveIfLast();
     return Fail("run", started.status(), absl::IsNotFound(started.status()) ? kExitNotFound : kExitNotExecutable);
   }
   RemoveOrphanedRings();
   const int wait_status = CollectUntilEnd(*started, &collector);
   const std::string end = FailureOf(wait_status);
-  PrintSummary(collector, !place->file->IsLast(), end, words.front());
-  if (!end.empty() || !HasTraces(collector)) place->file->TellOfEnd(words.front(), end);
+  PrintSummary(collector, !place.file->IsLast(), end, words.front());
+  if (!end.empty() || !HasTraces(collector)) place.file->TellOfEnd(words.front(), end);
   return EndAs(wait_status);
 }
 
@@ -195,17 +193,13 @@ Command RunCommand() {
            {"dlhook run --sample -- ./program", "what no hook sees, too; then: dlhook report RUN --table hotspots"},
            {"dlhook run --capture onednn,blas -- ./serve --port 80", "only the calls of two families of libraries"},
            {"dlhook run --start off -o late -- python train.py", "nothing until: dlhook ctl start late"}},
-      .min_operands = 1,
-      .max_operands = SIZE_MAX,
+      .operand_count = {1, SIZE_MAX},
       .stops_at_operand = true,
       .details =
-          [] {
-            return std::string(
-                "Ends as the program does: with its exit code, or by its signal. 127: program not\n"
-                "found; 126: it cannot be executed; 2: it cannot be profiled, or bad usage.\n"
-                "A flag from --capture on does what its DLHOOK_* variable does (dlhook help variables),\n"
-                "and both are checked before the program starts.\n");
-          },
+          "Ends as the program does: with its exit code, or by its signal. 127: program not\n"
+          "found; 126: it cannot be executed; 2: it cannot be profiled, or bad usage.\n"
+          "A flag from --capture on does what its DLHOOK_* variable does (dlhook help variables),\n"
+          "and both are checked before the program starts.\n",
       .run = RunRun};
 }
 

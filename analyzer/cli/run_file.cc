@@ -166,9 +166,8 @@ absl::StatusOr<RunPlace> MakeRunPlace(const Args& args, const std::string& progr
       return absl::InvalidArgumentError(
           absl::StrCat(said, ": can't be written: ", strerror(errno), "; name another folder"));
     }
-    const auto folder = RunFolder::Open(path);
-    if (!folder.ok()) return folder.status();
-    absl::StatusOr<std::unique_ptr<RunFile>> file = RunFile::Join(*folder, args.Has("replace"));
+    ASSIGN_OR_RETURN(const auto folder, RunFolder::Open(path));
+    absl::StatusOr<std::unique_ptr<RunFile>> file = RunFile::Join(folder, args.Has("replace"));
     if (file.ok()) {
       if (path != first) {
         PrintError(absl::StrCat(wanted.said, first, " holds a run already, so this one goes to ", path));
@@ -189,15 +188,14 @@ absl::StatusOr<Peaks> FindPeaks(const TraceModel& model, const std::optional<std
   const ProcessInfo& process = model.processes.front();
   if (calibration == "off") return Peaks(model, nullptr);
   if (calibration) {
-    const absl::StatusOr<Calibration> read = ReadCalibration(*calibration);
-    if (!read.ok()) return read.status();
-    if (Fits(*read, process.processor, process.processors)) return Peaks(model, &*read);
+    ASSIGN_OR_RETURN(const Calibration read, ReadCalibration(*calibration));
+    if (Fits(read, process.processor, process.processors)) return Peaks(model, &read);
     const std::string run_is_of =
         process.processor.vendor.empty()
             ? "the run does not tell its processor"
             : absl::StrCat("the run is of ", process.processor.name, ", ", process.processors, " processors");
-    return absl::InvalidArgumentError(absl::StrCat(*calibration, " is of ", read->processor.name, ", ",
-                                                   read->processors, " processors; ", run_is_of));
+    return absl::InvalidArgumentError(
+        absl::StrCat(*calibration, " is of ", read.processor.name, ", ", read.processors, " processors; ", run_is_of));
   }
   const std::string folder = CacheFolder();
   if (folder.empty()) return Peaks(model, nullptr);

@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/findings/findings_table.h"
@@ -11,71 +10,62 @@
 #include "analyzer/io/ring_file.h"
 #include "analyzer/model/beside.h"
 #include "analyzer/symbols/add_symbols.h"
+#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-constexpr std::pair<absl::string_view, CountersBy> kCountersBy[] = {{"phase", CountersBy::kPhase},
-                                                                    {"step", CountersBy::kStep},
-                                                                    {"scope", CountersBy::kScope},
-                                                                    {"thread", CountersBy::kThread}};
-constexpr std::pair<absl::string_view, HotspotsBy> kHotspotsBy[] = {{"function", HotspotsBy::kFunction},
-                                                                    {"library", HotspotsBy::kLibrary},
-                                                                    {"line", HotspotsBy::kLine},
-                                                                    {"layer", HotspotsBy::kLayer}};
-constexpr std::pair<absl::string_view, ThreadsBy> kThreadsBy[] = {{"thread", ThreadsBy::kThread},
-                                                                  {"function", ThreadsBy::kFunction},
-                                                                  {"line", ThreadsBy::kLine},
-                                                                  {"stack", ThreadsBy::kStack}};
+// What a word of --by means to each table; unset: nothing. In the table counters those of layers are words, too.
+struct ByWord {
+  absl::string_view word;
+  std::optional<LayersBy> layers = std::nullopt;
+  std::optional<CountersBy> counters = std::nullopt;
+  std::optional<HotspotsBy> hotspots = std::nullopt;
+  std::optional<ThreadsBy> threads = std::nullopt;
+
+  bool IsOf(absl::string_view table) const {
+    return (table == "layers" && layers) || (table == "counters" && (layers || counters)) ||
+           (table == "hotspots" && hotspots) || (table == "threads" && threads);
+  }
+};
+constexpr ByWord kByWords[] = {
+    {.word = "layer", .layers = LayersBy::kLayer, .hotspots = HotspotsBy::kLayer},
+    {.word = "module", .layers = LayersBy::kModule},
+    {.word = "type", .layers = LayersBy::kType},
+    {.word = "op", .layers = LayersBy::kOp},
+    {.word = "line", .layers = LayersBy::kLine, .hotspots = HotspotsBy::kLine, .threads = ThreadsBy::kLine},
+    {.word = "function",
+     .layers = LayersBy::kFunction,
+     .hotspots = HotspotsBy::kFunction,
+     .threads = ThreadsBy::kFunction},
+    {.word = "stack", .layers = LayersBy::kStack, .threads = ThreadsBy::kStack},
+    {.word = "phase", .counters = CountersBy::kPhase},
+    {.word = "step", .counters = CountersBy::kStep},
+    {.word = "scope", .counters = CountersBy::kScope},
+    {.word = "thread", .counters = CountersBy::kThread, .threads = ThreadsBy::kThread},
+    {.word = "library", .hotspots = HotspotsBy::kLibrary},
+};
+constexpr absl::string_view kTablesWithBy[] = {"layers", "counters", "hotspots", "threads"};
 constexpr int64_t kMaxIntervalMs = 24 * 3600 * 1000;
 
-bool ReadLayersBy(const std::string& by, LayersBy* value) {
-  const auto* const found = absl::c_find(kLayersByNames, by);
-  if (found != std::end(kLayersByNames)) *value = static_cast<LayersBy>(found - std::begin(kLayersByNames));
-  return found != std::end(kLayersByNames);
-}
-
-// False: not one of these values.
-template <typename Value, size_t N>
-bool ReadBy(const std::string& by, const std::pair<absl::string_view, Value> (&known)[N], Value* value) {
-  const auto* const found = std::find_if(known, known + N, [&](const auto& one) { return one.first == by; });
-  if (found != known + N) *value = found->second;
-  return found != known + N;
-}
-
 absl::Status ReadBy(const Args& args, TableOptions* options) {
-  const std::optional<std::string> by = args.Last("by");
-  if (!by) return absl::OkStatus();
-  const bool is_of_layers = ReadLayersBy(*by, &options->layers_by);
-  const bool is_of_counters = ReadBy(*by, kCountersBy, &options->counters_by);
-  const bool is_of_hotspots = ReadBy(*by, kHotspotsBy, &options->hotspots_by);
-  const bool is_of_threads = ReadBy(*by, kThreadsBy, &options->threads_by);  // words of the others
-  if (!is_of_layers && !is_of_counters && !is_of_hotspots) return UnknownName("word of --by", *by, ByWords());
+  const std::optional<std::string> word = args.Last("by");
+  if (!word) return absl::OkStatus();
+  const auto* const by = absl::c_find_if(kByWords, [&](const ByWord& known) { return known.word == *word; });
+  if (by == std::end(kByWords)) return UnknownName("word of --by", *word, ByWords());
   const std::vector<std::string> tables = ListOf(args, "table");
-  const bool wants_hotspots = absl::c_linear_search(tables, "hotspots");
-  if (wants_hotspots && !is_of_hotspots) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--by of the table hotspots expects function, library, line or layer, found '", *by, "'"));
+  for (const absl::string_view table : kTablesWithBy) {
+    if (!absl::c_linear_search(tables, table) || by->IsOf(table)) continue;
+    std::vector<absl::string_view> expected;
+    for (const ByWord& known : kByWords) {
+      if (known.IsOf(table)) expected.push_back(known.word);
+    }
+    return Unexpected(absl::StrCat("by of the table ", table), OneOf(expected), *word);
   }
-  if (absl::c_linear_search(tables, "threads") && !is_of_threads) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--by of the table threads expects thread, function, line or stack, found '", *by, "'"));
-  }
-  if (!wants_hotspots && !is_of_layers && !is_of_counters) {
-    return absl::InvalidArgumentError(absl::StrCat("--by ", *by, " is for the table hotspots alone: --table hotspots"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReadInterval(const Args& args, TableOptions* options) {
-  const std::optional<std::string> text = args.Last("interval");
-  int64_t interval_ms = 0;
-  if (!text) return absl::OkStatus();
-  if (!absl::SimpleAtoi(*text, &interval_ms) || interval_ms <= 0 || interval_ms > kMaxIntervalMs) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--interval expects milliseconds from 1 to a day, found '", *text, "'"));
-  }
-  options->interval_ns = interval_ms * 1000 * 1000;
+  options->layers_by = by->layers.value_or(options->layers_by);
+  options->counters_by = by->counters.value_or(options->counters_by);
+  options->hotspots_by = by->hotspots.value_or(options->hotspots_by);
+  options->threads_by = by->threads.value_or(options->threads_by);
   return absl::OkStatus();
 }
 
@@ -166,9 +156,8 @@ absl::StatusOr<std::vector<const TableKind*>> FindTables(const std::vector<std::
   std::vector<const TableKind*> kinds;
   for (const std::string& name : names) {
     if (name == kAllTables) return FindTables({});
-    const absl::StatusOr<const TableKind*> kind = FindNamed(ReportTables(), "table", name);
-    if (!kind.ok()) return kind.status();
-    if (!absl::c_linear_search(kinds, *kind)) kinds.push_back(*kind);
+    ASSIGN_OR_RETURN(const TableKind* const kind, FindNamed(ReportTables(), "table", name));
+    if (!absl::c_linear_search(kinds, kind)) kinds.push_back(kind);
   }
   if (names.empty()) {
     for (const TableKind& kind : ReportTables()) kinds.push_back(&kind);
@@ -177,10 +166,14 @@ absl::StatusOr<std::vector<const TableKind*>> FindTables(const std::vector<std::
 }
 
 std::vector<std::string> ByWords() {
-  std::vector<std::string> words(std::begin(kLayersByNames), std::end(kLayersByNames));
-  for (const auto& [word, by] : kCountersBy) words.emplace_back(word);
-  words.emplace_back("library");  // the others' words are among these
+  std::vector<std::string> words;
+  for (const ByWord& by : kByWords) words.emplace_back(by.word);
   return words;
+}
+
+absl::string_view TableOfBy(absl::string_view word) {
+  const auto* const by = absl::c_find_if(kByWords, [&](const ByWord& known) { return known.word == word; });
+  return *absl::c_find_if(kTablesWithBy, [&](absl::string_view table) { return by->IsOf(table); });
 }
 
 std::vector<Flag> TableFlags(const std::optional<Flag>& behind_by) {
@@ -193,49 +186,43 @@ std::vector<Flag> TableFlags(const std::optional<Flag>& behind_by) {
                   {"only", "library", "stacks: every library call of the run instead of the steps' time"}}});
 }
 
-absl::StatusOr<const Renderer*> ReadFormatFlag(const Args& args) {
+absl::StatusOr<OutputFlags> ReadOutputFlags(const Args& args) {
   if (args.Has("html") && args.Has("format")) {
     return absl::InvalidArgumentError("--html and --format exclude each other: the page is a format of its own");
   }
-  return FindNamed(Renderers(), "format", args.Last("format").value_or("text"));
+  ASSIGN_OR_RETURN(const Renderer* const renderer,
+                   FindNamed(Renderers(), "format", args.Last("format").value_or("text")));
+  return OutputFlags{renderer, WantsColor(args)};
+}
+
+int PrintTables(const OutputFlags& flags, std::vector<Table> tables, size_t most_rows) {
+  for (Table& table : tables) {
+    if (flags.renderer->name == "text") LimitRows(most_rows, &table);
+  }
+  return PrintOutput(
+      Rendered(*flags.renderer, {.tables = std::move(tables), .width = OutputWidth(), .color = flags.color}));
 }
 
 absl::StatusOr<std::optional<size_t>> ReadLimitFlag(const Args& args, bool is_text) {
-  const std::optional<std::string> text = args.Last("limit");
-  if (!text) return is_text ? std::optional<size_t>(kTextLimit) : std::nullopt;
-  uint32_t limit = 0;
-  if (!absl::SimpleAtoi(*text, &limit)) {
-    return absl::InvalidArgumentError(absl::StrCat("--limit expects a number of rows, found '", *text, "'"));
-  }
+  size_t limit = is_text ? kTextLimit : 0;
+  RETURN_IF_ERROR(ReadNumber<size_t>(args, "limit", "a number of rows", 0, UINT32_MAX, &limit));
   return limit > 0 ? std::optional<size_t>(limit) : std::nullopt;
-}
-
-absl::StatusOr<bool> ReadOnly(const Args& args) {
-  const std::optional<std::string> only = args.Last("only");
-  if (only && *only != "library") {
-    return absl::InvalidArgumentError(absl::StrCat("--only expects library, found '", *only, "'"));
-  }
-  return only.has_value();
 }
 
 absl::StatusOr<TableOptions> ReadTableFlags(const Args& args) {
   TableOptions options;
-  if (absl::Status status = ReadBy(args, &options); !status.ok()) return status;
-  if (absl::Status status = ReadInterval(args, &options); !status.ok()) return status;
-  const std::string depth = args.Last("depth").value_or("0");
-  if (!absl::SimpleAtoi(depth, &options.layers_depth) || options.layers_depth < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--depth expects a number of parts of a name (layer1.0.conv2 has three; 0: all of them), found '", depth, "'"));
-  }
-  const std::string evidence = args.Last("evidence").value_or("all");
-  if (evidence != "all" && evidence != "structure") {
-    return absl::InvalidArgumentError(absl::StrCat("--evidence expects all or structure, found '", evidence, "'"));
-  }
-  options.use_framework_evidence = evidence == "all";
+  RETURN_IF_ERROR(ReadBy(args, &options));
+  int64_t interval_ms = 0;
+  RETURN_IF_ERROR(
+      ReadNumber<int64_t>(args, "interval", "milliseconds from 1 to a day", 1, kMaxIntervalMs, &interval_ms));
+  options.interval_ns = interval_ms * 1'000'000;
+  RETURN_IF_ERROR(ReadNumber(args, "depth", "a number of parts of a name (layer1.0.conv2 has three; 0: all of them)", 0,
+                             INT_MAX, &options.layers_depth));
+  options.use_framework_evidence = args.Last("evidence") != "structure";
   options.functions = ListOf(args, "function");
-  const absl::StatusOr<bool> library_only = ReadOnly(args);
-  if (!library_only.ok()) return library_only.status();
-  options.library_only = *library_only;
+  const std::optional<std::string> only = args.Last("only");
+  if (only && only != "library") return Unexpected("only", "library", *only);
+  options.library_only = only.has_value();
   return options;
 }
 
@@ -290,9 +277,7 @@ std::vector<Flag> IgnoreFlags() {
 
 absl::StatusOr<std::vector<std::string>> ReadIgnored(const Args& args) {
   std::vector<std::string> ignored = args.All("ignore");
-  for (const std::string& entry : ignored) {
-    if (absl::Status status = CheckRule(entry); !status.ok()) return status;
-  }
+  for (const std::string& entry : ignored) RETURN_IF_ERROR(CheckRule(entry));
   const std::optional<std::string> path = args.Last("ignore-file");
   const absl::StatusOr<std::string> text =
       ReadWholeFile(path.value_or(kFile), kMostIgnoreBytes, path ? FileIs::kNamed : FileIs::kFound);
@@ -300,7 +285,7 @@ absl::StatusOr<std::vector<std::string>> ReadIgnored(const Args& args) {
     return absl::InvalidArgumentError(absl::StrCat("--ignore-file: can't read ", text.status().message()));
   }
   if (text.ok()) {
-    if (absl::Status status = AddLines(path.value_or(kFile), *text, &ignored); !status.ok()) return status;
+    RETURN_IF_ERROR(AddLines(path.value_or(kFile), *text, &ignored));
   } else if (!absl::IsNotFound(text.status())) {
     PrintError(absl::StrCat(text.status().message(), "; its rules are not used (--ignore-file names a file)"));
   }

@@ -44,15 +44,19 @@ inline constexpr absl::string_view kAllTables = "all";
 // and the valid ones.
 absl::StatusOr<std::vector<const TableKind*>> FindTables(const std::vector<std::string>& names);
 
-// --only library
-absl::StatusOr<bool> ReadOnly(const Args& args);
-
 // --by (and behind it the command's own), --interval, --depth, --evidence, --function and --only.
-std::vector<std::string> ByWords();  // the values of --by
+std::vector<std::string> ByWords();                   // the values of --by
+absl::string_view TableOfBy(absl::string_view word);  // the first that has this value
 std::vector<Flag> TableFlags(const std::optional<Flag>& behind_by = std::nullopt);
 absl::StatusOr<TableOptions> ReadTableFlags(const Args& args);
-// --format, by default text; an error with --html, too: the page is a format of its own.
-absl::StatusOr<const Renderer*> ReadFormatFlag(const Args& args);
+// How tables are printed: --format, by default text, and --color. An error with --html, too: the page is a format of its own.
+struct OutputFlags {
+  const Renderer* renderer = nullptr;
+  bool color = false;
+};
+absl::StatusOr<OutputFlags> ReadOutputFlags(const Args& args);
+// The last action of a command whose tables are of no run; returns the exit code. `most_rows`: of each in text.
+int PrintTables(const OutputFlags& flags, std::vector<Table> tables, size_t most_rows = SIZE_MAX);
 // --limit: rows of each table; unset: all.
 absl::StatusOr<std::optional<size_t>> ReadLimitFlag(const Args& args, bool is_text);
 // InvalidArgument: the run has no such function or kind of op.

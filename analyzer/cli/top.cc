@@ -1,16 +1,22 @@
 // `dlhook top`: the answer about a run that goes on, again and again.
+#include <errno.h>
 #include <langinfo.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <termios.h>
 
 #include <clocale>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "analyzer/answer/live.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/standing.h"
 #include "analyzer/cli/command.h"
+#include "analyzer/cli/launch.h"
 #include "analyzer/cli/live_processes.h"
-#include "analyzer/cli/live_terminal.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/cli/tables.h"
@@ -217,6 +223,95 @@ class Live {
   std::string text_;
 };
 
+// Plain ANSI sequences, which every terminal emulator, tmux and ssh understand. The other screen, without cursor, without wrapping of long lines; and back.
+constexpr char kEnter[] = "\033[?1049h\033[?25l\033[?7l";
+constexpr char kLeave[] = "\033[?7h\033[?25h\033[?1049l";
+constexpr char kHome[] = "\033[H";
+constexpr char kEraseRestOfLine[] = "\033[K";
+constexpr char kEraseBelow[] = "\033[J";
+constexpr size_t kDefaultHeight = 24;
+
+volatile sig_atomic_t g_quit_signal = 0;
+volatile sig_atomic_t g_resized = 0;
+
+void OnQuit(int signal) { g_quit_signal = signal; }
+void OnResize(int) { g_resized = 1; }
+
+bool TakeResized() {
+  const bool is_resized = g_resized != 0;
+  g_resized = 0;
+  return is_resized;
+}
+
+void Write(absl::string_view text) { WriteOutput(text, OutputKind::kBytes).IgnoreError(); }
+
+size_t Height() {
+  winsize size = {};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : kDefaultHeight;
+}
+
+// A screen that is drawn again and again on a terminal, which is as it was before when it ends: by a key, a signal, or an error.
+class LiveTerminal {
+ public:
+  LiveTerminal() {
+    struct sigaction action = {};
+    action.sa_handler = OnQuit;
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaction(signal, &action, nullptr);
+    action.sa_handler = OnResize;
+    sigaction(SIGWINCH, &action, nullptr);
+    const sigset_t waited_for = SignalSet({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH});
+    sigprocmask(SIG_BLOCK, &waited_for, &mask_);
+    if (isatty(STDIN_FILENO) != 0 && tcgetattr(STDIN_FILENO, &before_) == 0) {
+      has_keys_ = true;
+      termios keys = before_;
+      keys.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+      keys.c_cc[VSUSP] = _POSIX_VDISABLE;  // a stopped program would leave its screen behind
+      tcsetattr(STDIN_FILENO, TCSADRAIN, &keys);
+    }
+    Write(kEnter);
+  }
+
+  ~LiveTerminal() {
+    Write(kLeave);
+    if (has_keys_) tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
+  }
+  LiveTerminal(const LiveTerminal&) = delete;
+  LiveTerminal& operator=(const LiveTerminal&) = delete;
+
+  // As many lines as there is room for; `last` is the bottom one. Each line replaces what stood there: nothing is cleared first, so nothing flickers.
+  void Draw(absl::string_view text, absl::string_view last) {
+    const size_t height = Height();
+    std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
+    while (!lines.empty() && lines.back().empty()) lines.pop_back();
+    lines.resize(std::min(lines.size(), height - 1));
+    std::string output = kHome;
+    for (const absl::string_view line : lines) absl::StrAppend(&output, VisibleLines(line), kEraseRestOfLine, "\r\n");
+    absl::StrAppend(&output, kEraseBelow, "\033[", height, ";1H", VisibleLines(last), kEraseRestOfLine);
+    Write(output);
+  }
+
+  // Until `time` has passed or the window changes. False: the user presses q or Ctrl-C, or closes the terminal.
+  bool Wait(std::chrono::milliseconds time) {
+    const auto end = std::chrono::steady_clock::now() + time;
+    for (;;) {
+      if (g_quit_signal != 0) return false;
+      const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(end - std::chrono::steady_clock::now());
+      if (left.count() <= 0 || TakeResized()) return true;
+      const timespec rest = {left.count() / 1'000'000'000, left.count() % 1'000'000'000};
+      pollfd keys = {.fd = has_keys_ ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0};
+      if (ppoll(&keys, 1, &rest, &mask_) <= 0) continue;
+      char key = 'q';  // also if the terminal is gone
+      if (read(STDIN_FILENO, &key, 1) < 0 && errno == EINTR) continue;
+      if (key == 'q' || key == 'Q' || key == '\003') return false;
+    }
+  }
+
+ private:
+  bool has_keys_ = false;
+  termios before_ = {};
+  sigset_t mask_ = {};  // while nothing is waited for, its complement's signals are blocked
+};
+
 bool IsUnicode() {
   setlocale(LC_CTYPE, "");
   const bool is_unicode = absl::string_view(nl_langinfo(CODESET)) == "UTF-8";
@@ -229,8 +324,8 @@ std::optional<int> Watch(Live* live, const std::optional<BackgroundRun>& launche
   LiveTerminal terminal;
   std::set_new_handler(nullptr);  // out of memory, too, it is to be left as it was
   std::optional<int> exit_code;
-  for (int breaks = 0;;
-       breaks = kBusyParts) {  // the first reading, of what there is already, takes longer than those after it
+  // The first reading, of what there is already, takes longer than those after it.
+  for (int breaks = 0;; breaks = kBusyParts) {
     const auto begin = std::chrono::steady_clock::now();
     live->SetWidth(OutputWidth());
     const bool is_shown = live->Refresh().ok();
@@ -243,67 +338,52 @@ std::optional<int> Watch(Live* live, const std::optional<BackgroundRun>& launche
     if (launched) absl::StrAppend(&last, "; its output: ", launched->output);
     terminal.Draw(live->text(), last);
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
-    if (terminal.Wait(std::max(kRefresh, breaks * std::min(took, kRefresh))) == LiveTerminal::Event::kQuit) {
-      return exit_code;
-    }
+    if (!terminal.Wait(std::max(kRefresh, breaks * std::min(took, kRefresh)))) return exit_code;
   }
 }
 
-int RunTop(const Args& args) {
+absl::StatusOr<int> RunTop(const Args& args) {
   const bool once = args.Has("once");
-  if (!once && !LiveTerminal::IsThere()) {
-    return Fail("top", absl::FailedPreconditionError(
-                           "needs a terminal whose cursor can be moved; --once prints the screen once"));
+  if (!once && !IsTerminal(STDOUT_FILENO)) {
+    return absl::FailedPreconditionError("needs a terminal whose cursor can be moved; --once prints the screen once");
   }
-  if (args.has_program() && once) return Fail("top", "--once shows a run that is being recorded; it starts no program");
+  if (args.has_program() && once)
+    return absl::InvalidArgumentError("--once shows a run that is being recorded; it starts no program");
   if (!args.has_program() && args.operands().size() > 1) {
-    return Fail("top", absl::StrCat("expected one run, found '", args.operands()[1],
-                                    "' too; before the words of a program comes --"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected one run, found '", args.operands()[1], "' too; before the words of a program comes --"));
   }
   if (!args.has_program() && args.Has("output")) {
-    return Fail("top", "-o names the folder for a program, which comes after --");
+    return absl::InvalidArgumentError("-o names the folder for a program, which comes after --");
   }
-  absl::StatusOr<std::vector<std::string>> ignored = ReadIgnored(args);
-  if (!ignored.ok()) return Fail("top", ignored.status());
-  const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
-  if (!color.ok()) return Fail("top", color.status());
+  ASSIGN_OR_RETURN(const std::vector<std::string> ignored, ReadIgnored(args));
   std::optional<BackgroundRun> launched;
   std::string path;
   if (args.has_program() && !args.operands().empty()) {
-    const absl::StatusOr<BackgroundRun> started = StartInBackground(args);
-    if (!started.ok()) return Fail("top", started.status());
-    launched = *started;
+    ASSIGN_OR_RETURN(launched, StartInBackground(args));
     path = launched->run;
+  } else if (args.operands().empty()) {
+    ASSIGN_OR_RETURN(path, LatestRun("."));
   } else {
-    const absl::StatusOr<std::string> found = args.operands().empty() ? LatestRun(".") : args.operands().front();
-    if (!found.ok()) return Fail("top", found.status());
-    path = *found;
+    path = args.operands().front();
   }
   setpriority(PRIO_PROCESS, 0, kNice);
   Live live(path, {.width = static_cast<size_t>(OutputWidth()),
-                   .color = *color,
+                   .color = WantsColor(args),
                    .unicode = IsUnicode(),
-                   .ignored_findings = *std::move(ignored)});
+                   .ignored_findings = ignored});
   if (once) {
-    const absl::Status status = live.Refresh();
-    return status.ok() ? PrintOutput(live.text()) : Fail("top", status);
+    RETURN_IF_ERROR(live.Refresh());
+    return PrintOutput(live.text());
   }
   const std::optional<int> exit_code = Watch(&live, launched);
-  if (LiveTerminal::signal() != 0 && LiveTerminal::signal() != SIGINT) return 128 + LiveTerminal::signal();
+  if (g_quit_signal != 0 && g_quit_signal != SIGINT) return 128 + g_quit_signal;
   if (live.is_over()) PrintOutput(live.text());
   if (launched && !exit_code) {
     PrintError(absl::StrCat("top: the program keeps running; dlhook top ", path,
                             " shows it again; its output: ", launched->output));
   }
   return exit_code.value_or(kExitOk);
-}
-
-std::string TopDetails() {
-  return "The newest part of a running program, read again every second: the current step time and\n"
-         "its history, where a step goes, the heaviest layers, findings, and, if it hangs, what each\n"
-         "thread is blocked on. RUN need not exist yet. q or Ctrl-C quits; the program keeps running.\n"
-         "A program after -- is recorded, with its output in output.txt in the run's folder; if it\n"
-         "has ended, its exit code is that of dlhook top.\n";
 }
 
 }  // namespace
@@ -318,9 +398,13 @@ Command TopCommand() {
                        {"dlhook top -o first -- python train.py",
                         "starts it and records it into the folder first, as dlhook run does"},
                        {"dlhook top RUN --once", "the current state, once, as text"}},
-          .min_operands = 0,
-          .max_operands = SIZE_MAX,
-          .details = TopDetails,
+          .operand_count = {0, SIZE_MAX},
+          .details =
+              "The newest part of a running program, read again every second: the current step time and\n"
+              "its history, where a step goes, the heaviest layers, findings, and, if it hangs, what each\n"
+              "thread is blocked on. RUN need not exist yet. q or Ctrl-C quits; the program keeps running.\n"
+              "A program after -- is recorded, with its output in output.txt in the run's folder; if it\n"
+              "has ended, its exit code is that of dlhook top.\n",
           .run = RunTop};
 }
 

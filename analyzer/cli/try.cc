@@ -28,27 +28,20 @@ struct TrySettings {
   TryFlags flags;
 };
 
-absl::Status ReadVariations(const Args& args, TrySettings* settings) {
-  const auto add = [&](absl::StatusOr<std::vector<Variation>> variations) {
-    if (variations.ok()) settings->given.insert(settings->given.end(), variations->begin(), variations->end());
-    return variations.status();
-  };
-  for (const std::string& text : args.All("env")) {
-    if (absl::Status status = add(VariationsOfVariable(text)); !status.ok()) return status;
-  }
-  for (const std::string& text : args.All("arg")) {
-    if (absl::Status status = add(VariationsOfWord(text, settings->run.words)); !status.ok()) return status;
-  }
-  settings->tries_list = settings->given.empty() || args.Has("list");
-  return absl::OkStatus();
-}
-
 absl::StatusOr<TrySettings> ReadTrySettings(const Args& args) {
   TrySettings settings;
-  settings.run.words = args.operands();
-  absl::Status status = Store(ReadTryFlags(args, kStandardBudget), &settings.flags);
-  if (status.ok()) status = ReadVariations(args, &settings);
-  if (!status.ok()) return status;
+  std::vector<Variation>& given = settings.given;
+  ASSIGN_OR_RETURN(settings.flags, ReadTryFlags(args, kStandardBudget));
+  for (const std::string& text : args.All("env")) {
+    ASSIGN_OR_RETURN(const auto variations, VariationsOfVariable(text));
+    given.insert(given.end(), variations.begin(), variations.end());
+  }
+  for (const std::string& text : args.All("arg")) {
+    ASSIGN_OR_RETURN(const auto variations, VariationsOfWord(text, args.operands()));
+    given.insert(given.end(), variations.begin(), variations.end());
+  }
+  settings.tries_list = given.empty() || args.Has("list");
+  ASSIGN_OR_RETURN(settings.run, PrepareTry("try", args));
   return settings;
 }
 
@@ -210,7 +203,7 @@ class Tryout {
                         100 * (1 - kTryAlpha), session_.RunsText()));
     for (const std::string& note : session_.Notes()) notes.push_back(note);
     session_.progress().Clear();
-    return PrintTables(settings_.flags, std::move(tables));
+    return PrintTables(settings_.flags.output, std::move(tables));
   }
 
   const TrySettings& settings_;
@@ -222,13 +215,9 @@ class Tryout {
   LossChange own_losses_;
 };
 
-int RunTry(const Args& args) {
-  absl::StatusOr<TrySettings> settings = ReadTrySettings(args);
-  if (!settings.ok()) return Fail("try", settings.status());
-  const absl::StatusOr<TryOptions> options = PrepareTry("try", args);
-  if (!options.ok()) return Fail("try", options.status());
-  settings->run = *options;
-  return WithKeeper(settings->run.folder, [&] { return Tryout(*settings).Run(); });
+absl::StatusOr<int> RunTry(const Args& args) {
+  ASSIGN_OR_RETURN(const TrySettings settings, ReadTrySettings(args));
+  return WithKeeper(settings.run.folder, [&] { return Tryout(settings).Run(); });
 }
 
 }  // namespace
@@ -249,19 +238,15 @@ Command TryCommand() {
                    {"dlhook try --arg --batch-size=32,64 -- python train.py",
                     "the time of a sample, where it is known"},
                    {"dlhook try --workdir-copy --budget 1h -- python train.py", "a program that writes checkpoints"}},
-      .min_operands = 1,
-      .max_operands = SIZE_MAX,
+      .operand_count = {1, SIZE_MAX},
       .stops_at_operand = true,
       .details =
-          [] {
-            return std::string(
-                "Runs the program as it is and with each variation in turns, each for some steps, and\n"
-                "stops it: SIGINT, then SIGTERM, then SIGKILL to its process group. Without --env and\n"
-                "--arg it tries what findings of the first run suggest, then a list of what makes sense\n"
-                "on this machine. A test over paired rounds decides (docs/compare.md); what it could not\n"
-                "decide in time is called so. Ctrl-C ends it with what is known. Nothing is left: no\n"
-                "process, no file but those that the program writes itself.\n");
-          },
+          "Runs the program as it is and with each variation in turns, each for some steps, and\n"
+          "stops it: SIGINT, then SIGTERM, then SIGKILL to its process group. Without --env and\n"
+          "--arg it tries what findings of the first run suggest, then a list of what makes sense\n"
+          "on this machine. A test over paired rounds decides (docs/compare.md); what it could not\n"
+          "decide in time is called so. Ctrl-C ends it with what is known. Nothing is left: no\n"
+          "process, no file but those that the program writes itself.\n",
       .run = RunTry};
 }
 

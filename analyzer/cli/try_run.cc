@@ -35,16 +35,10 @@ constexpr milliseconds kLookEvery(500);
 constexpr double kLeastNs = 1e9, kMostNs = 20e9;  // of steady steps
 constexpr int64_t kLeastSteps = 5;
 constexpr timespec kTryNap = {0, 50 * 1000 * 1000};
-constexpr int kWatched[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
 
 Asked g_asked_of_try = Asked::kNothing;
 
-sigset_t WatchedSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (int signal : kWatched) sigaddset(&signals, signal);
-  return signals;
-}
+sigset_t WatchedSignals() { return SignalSet({SIGINT, SIGTERM, SIGHUP, SIGCHLD}); }
 
 // Sleeps a moment, and notes what was asked meanwhile.
 void NapOfTry(const timespec& nap = kTryNap) {
@@ -102,10 +96,6 @@ void CleanUp(const std::string& folder, absl::FunctionRef<void()> undo) {
   RemoveOrphanedRings();  // of the runs that were there
 }
 
-void SetEnvironment(const Variation& variation) {
-  for (const auto& [name, value] : variation.environment) setenv(name.c_str(), value.c_str(), 1);
-}
-
 // What `pipe` carries: the program's process, then its wait status.
 struct Launched {
   int pid = 0;
@@ -118,15 +108,11 @@ struct Launched {
   prctl(PR_SET_CHILD_SUBREAPER, 0);
   const sigset_t signals = WatchedSignals();
   sigprocmask(SIG_UNBLOCK, &signals, nullptr);
-  for (int signal : kWatched) ::signal(signal, SIG_DFL);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
   setsid();
-  const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  const int printed = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
-  dup2(input, STDIN_FILENO);
-  dup2(printed, STDOUT_FILENO);
-  dup2(printed, STDERR_FILENO);
+  RedirectTo(output);
   if (!workdir.empty() && chdir(workdir.c_str()) == 0) setenv("PWD", workdir.c_str(), 1);
-  SetEnvironment(variation);
+  for (const auto& [name, value] : variation.environment) setenv(name.c_str(), value.c_str(), 1);
   Collector collector(run);
   const LaunchOptions launch = {.ends_with_launcher = true, .before_start = [pipe, &hooks](pid_t program) {
                                   setpgid(program, program);  // signals to its group do not reach this process
@@ -340,20 +326,11 @@ absl::StatusOr<TryFlags> ReadTryFlags(const Args& args, const char* standard_bud
   absl::Duration budget;
   if (!absl::ParseDuration(absl::StrReplaceAll(flags.budget_text, {{"min", "m"}}), &budget) ||
       budget <= absl::ZeroDuration() || budget > absl::Hours(24 * 30)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--budget expects a time such as 90s, 10min or 1h, found '", flags.budget_text, "'"));
+    return Unexpected("budget", "a time such as 90s, 10min or 1h", flags.budget_text);
   }
   flags.budget = absl::ToChronoNanoseconds(budget);
-  absl::Status status = Store(ReadFormatFlag(args), &flags.renderer);
-  status.Update(Store(ReadColorFlag(args, STDOUT_FILENO), &flags.color));
-  if (!status.ok()) return status;
+  ASSIGN_OR_RETURN(flags.output, ReadOutputFlags(args));
   return flags;
-}
-
-int PrintTables(const TryFlags& flags, std::vector<Table> tables) {
-  return PrintOutput(Rendered(
-      *flags.renderer,
-      {.run = nullptr, .tables = std::move(tables), .width = OutputWidth(STDOUT_FILENO), .color = flags.color}));
 }
 
 int WithKeeper(const std::string& folder, absl::FunctionRef<int()> work, absl::FunctionRef<void()> undo) {

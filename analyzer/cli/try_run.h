@@ -23,12 +23,9 @@ Asked WasAsked();
 struct TryFlags {
   std::string budget_text;
   TryClock::duration budget{};
-  const Renderer* renderer = nullptr;
-  bool color = false;
+  OutputFlags output;
 };
 absl::StatusOr<TryFlags> ReadTryFlags(const Args& args, const char* standard_budget);
-// The last action of a command; returns the exit code.
-int PrintTables(const TryFlags& flags, std::vector<Table> tables);
 
 struct TryOptions {
   std::string program, shim;       // paths

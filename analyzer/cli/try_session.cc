@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <list>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/cli/launch.h"
 #include "analyzer/table/table_ops.h"
@@ -65,25 +64,17 @@ std::vector<Flag> ProgramFlags() {
 }
 
 absl::StatusOr<TryOptions> PrepareTry(absl::string_view command, const Args& args) {
-  TryOptions options = {.words = args.operands(), .copies_workdir = args.Has("workdir-copy")};
-  const std::string steps = args.Last("steps").value_or(absl::StrCat(kStandardSteps));
-  if (!absl::SimpleAtoi(steps, &options.steps) || options.steps < kFewestSteps) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--steps expects a number of steps, ", kFewestSteps, " or more, found '", steps, "'"));
-  }
-  if (absl::Status status = SetVariables(args, kBudgetFlag); !status.ok()) return status;
-  const absl::StatusOr<std::string> program = FindProgram(options.words.front());
-  if (!program.ok()) return program.status();
-  if (absl::Status status = CheckPreloadable(*program); !status.ok()) return status;
-  const absl::StatusOr<std::string> shim = FindShim();
-  if (!shim.ok()) return shim.status();
+  TryOptions options = {.words = args.operands(), .copies_workdir = args.Has("workdir-copy"), .steps = kStandardSteps};
+  RETURN_IF_ERROR(
+      ReadNumber<int64_t>(args, "steps", "a number of steps, 3 or more", kFewestSteps, INT64_MAX, &options.steps));
+  RETURN_IF_ERROR(SetVariables(args, kBudgetFlag));
+  ASSIGN_OR_RETURN(const std::string program, FindProgram(options.words.front()));
+  RETURN_IF_ERROR(CheckPreloadable(program));
+  ASSIGN_OR_RETURN(options.shim, FindShim());
   std::error_code error;
   const std::string temporary = fs::temp_directory_path(error).string();
-  if (options.copies_workdir) {
-    if (absl::Status status = CheckWorkdir(temporary); !status.ok()) return status;
-  }
-  options.program = fs::absolute(*program, error).string();
-  options.shim = *shim;
+  if (options.copies_workdir) RETURN_IF_ERROR(CheckWorkdir(temporary));
+  options.program = fs::absolute(program, error).string();
   options.folder = absl::StrCat(temporary, "/dlhook-", command, "-XXXXXX");
   if (mkdtemp(options.folder.data()) == nullptr)
     return absl::ErrnoToStatus(errno, absl::StrCat(options.folder, ": can't be made"));
@@ -161,10 +152,9 @@ absl::StatusOr<RunsDiff> DiffFolders(const std::vector<std::string>& base, const
   std::vector<AnalyzedRun> sides[2];
   for (const bool is_other : {false, true}) {
     for (const std::string& path : is_other ? others : base) {
-      absl::StatusOr<LoadedRun> run = LoadRun(path);
-      if (!run.ok()) return run.status();
-      if (run->model.processes.empty()) return absl::NotFoundError("nothing was recorded");
-      TraceModel& model = loaded.emplace_back(*std::move(run)).model;
+      ASSIGN_OR_RETURN(LoadedRun run, LoadRun(path));
+      if (run.model.processes.empty()) return absl::NotFoundError("nothing was recorded");
+      TraceModel& model = loaded.emplace_back(std::move(run)).model;
       sides[is_other].push_back({&model, analyses.emplace_back(&model).options()});
     }
   }

@@ -114,7 +114,8 @@ std::vector<Flag> VariableFlags(absl::string_view but) {
     flags.push_back({.name = variable.flag,
                      .value = variable.placeholder,
                      .help = variable.help,
-                     .standard = variable.flag == "sample" ? kHz : ""});
+                     .standard = variable.flag == "sample" ? kHz : "",
+                     .is_variable = true});
   }
   return flags;
 }
@@ -134,7 +135,7 @@ absl::Status SetVariables(const Args& args, absl::string_view but) {
     const char* const value = flag ? flag->c_str() : getenv(variable.name.c_str());
     if (value == nullptr) continue;
     const Setting setting = {&variable, std::string(value), flag ? absl::StrCat("--", variable.flag) : variable.name};
-    if (const absl::Status status = Check(setting); !status.ok()) return status;
+    RETURN_IF_ERROR(Check(setting));
     if (flag) setenv(variable.name.c_str(), value, 1);
   }
   return absl::OkStatus();

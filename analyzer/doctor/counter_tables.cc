@@ -45,23 +45,10 @@ std::string ParanoidAdvice(const CountingMachine& machine) {
                                                                 : "1 for what happens in the kernel, too");
 }
 
-std::string RdpmcText(const CountingMachine& machine) {
-  if (!machine.rdpmc.has_value()) return "not supported by this processor, or no counters";
-  return *machine.rdpmc == 0 ? "forbidden: a reading is a system call" : "allowed: a reading needs no system call";
-}
-
-std::string WatchdogText(const CountingMachine& machine) {
-  if (machine.pmus.empty()) return "needs no counter here";
-  return machine.watchdog.value_or(0) == 0 ? "off" : "on: it takes one of the processor's counters";
-}
-
 std::string PapiText(const PapiTrials& papi) {
   if (papi.library.empty()) return "not installed, or not needed here";
   if (papi.version.empty() || !papi.trouble.empty()) return absl::StrCat(papi.library, ": ", papi.trouble);
-  const std::string name = absl::StrCat(papi.library, ", version ", papi.version);
-  if (papi.events.empty()) return absl::StrCat(name, ": none of its presets is there (papi_component_avail says why)");
-  const auto works = absl::c_count_if(papi.events, [](const PapiEvent& event) { return event.works; });
-  return absl::StrCat(name, ": ", works, " of the ", papi.events.size(), " events that were tried can be counted");
+  return absl::StrCat(papi.library, ", version ", papi.version, " (papi_avail lists its presets)");
 }
 
 std::string NamesOf(const std::vector<CounterTrial>& counters, bool works) {
@@ -131,11 +118,7 @@ CounterRow RowOf(const CounterTrial& trial, const CountingMachine& machine) {
 }
 
 std::string PmuText(const CountingMachine& machine) {
-  if (machine.counters_at_once > 0) {
-    return absl::StrCat(machine.counters_at_once, " at once; more take turns, and counts are scaled");
-  }
-  if (!machine.pmus.empty())
-    return absl::StrCat("there (", absl::StrJoin(machine.pmus, ", "), "), but can't be opened");
+  if (!machine.pmus.empty()) return absl::StrCat("there: ", absl::StrJoin(machine.pmus, ", "));
   return machine.is_virtual ? "none: the virtual machine has no PMU"
                             : "none: no PMU is in /sys/bus/event_source/devices";
 }
@@ -147,15 +130,10 @@ Table MachineTable(const CountingMachine& machine, const PapiTrials& papi) {
   const auto add = [&](const char* fact, const std::string& value, const std::string& advice = "") {
     facts.push_back({fact, value, advice});
   };
-  const bool watchdog_takes = !machine.pmus.empty() && machine.watchdog.value_or(0) != 0;
-  const bool forbids_rdpmc = machine.rdpmc.value_or(1) == 0;
   add("processor", ProcessorText(machine.processor));
   add("virtual machine", machine.is_virtual ? "yes" : "no");
   add("processor's counters", PmuText(machine), PmuAdvice(machine));
   add("kernel.perf_event_paranoid", ParanoidText(machine), ParanoidAdvice(machine));
-  add("rdpmc", RdpmcText(machine),
-      forbids_rdpmc ? absl::StrCat("echo 1 > /sys/bus/event_source/devices/", machine.pmus.front(), "/rdpmc") : "");
-  add("kernel.nmi_watchdog", WatchdogText(machine), watchdog_takes ? "sysctl kernel.nmi_watchdog=0" : "");
   add("PAPI", PapiText(papi));
   const TypedColumns<MachineFact> columns = {
       {TextColumn("fact"), "What it is about.", &MachineFact::fact},
@@ -211,17 +189,6 @@ Table CountersTable(const CountingReport& report) {
   Table table = NewTable("counters", "Counters", columns, rows);
   AddAdvice(rows, &CounterRow::advice, &table);
   return table;
-}
-
-Table PapiTable(const PapiTrials& papi) {
-  const TypedColumns<PapiEvent> columns = {
-      {TextColumn("event"), "Its name; in DLHOOK_COUNTERS a native one is written papi::NAME.", &PapiEvent::name},
-      {TextColumn("works"), "Whether it could be added to an event set and started.",
-       [](const PapiEvent& event) { return event.works ? "yes" : "no"; }},
-      {TextColumn("why_not"), "PAPI's reason.", [](const PapiEvent& event) { return KnownText(event.reason); }},
-  };
-  return NewTable("papi", "PAPI presets reported as available on this machine, and the requested events", columns,
-                  papi.events);
 }
 
 Table MetricsTable(const std::vector<CounterTrial>& counters) {

@@ -21,8 +21,6 @@ Table MachineTable(const CountingMachine& machine, const PapiTrials& papi);
 Table SetsTable(const CountingReport& report);
 // `counters`: one row per counter.
 Table CountersTable(const CountingReport& report);
-// `papi`: PAPI's presets.
-Table PapiTable(const PapiTrials& papi);
 // `metrics`: which metrics these counters allow, and their formulas.
 Table MetricsTable(const std::vector<CounterTrial>& counters);
 

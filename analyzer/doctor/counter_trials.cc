@@ -34,11 +34,6 @@ constexpr int kRounds = 5;
 constexpr int kCapPerfmon = 38;  // linux/capability.h, since 5.8
 constexpr int kCapSysAdmin = 21;
 
-std::optional<int> ReadInt(const std::string& path) {
-  int value = 0;
-  return absl::SimpleAtoi(ReadSmallFile(path), &value) ? std::optional<int>(value) : std::nullopt;
-}
-
 bool ReadSmall(const char* path, char* text, size_t size) {
   std::ifstream file(path);
   if (!file) return false;
@@ -63,21 +58,6 @@ std::vector<std::string> CorePmus() {
   }
   absl::c_sort(pmus);
   return pmus;
-}
-
-// The largest group of a counter that every one of the processor's counters can count.
-size_t TryCountersAtOnce() {
-  const CounterList list = ParseWords("branches:u", Processor{});
-  size_t most = 0;
-  for (uint32_t count = 1; count <= kMaxCountersOfSet; ++count) {
-    PerfEvent events[kMaxCountersOfSet];
-    std::fill_n(events, count, PerfEvent{&list.counters[0], true});
-    PerfGroup group = {};
-    if (!OpenPerfGroup(events, count, 0, false, &group)) break;
-    ClosePerfGroup(&group);
-    most = count;
-  }
-  return most;
 }
 
 // ns per item: the fastest round, because others may have been disturbed.
@@ -145,32 +125,13 @@ void TryPerf(CounterTrial* trial) {
 
 void* FindSymbol(void* library, const char* name) { return dlsym(library, name); }
 
+// A line "event NAME" or "event NAME: reason".
 std::string TryEvent(const Papi& papi, const CounterSpec& spec) {
   const CounterSpec* specs[] = {&spec};
   int set = 0;
   const int error = MakePapiSet(papi, specs, 1, &set);
   if (error == kPapiOk) StopPapiSet(papi, set);
   return absl::StrCat("event ", PapiName(spec), error == kPapiOk ? "" : absl::StrCat(": ", papi.strerror(error)), "\n");
-}
-
-// "event NAME" or "event NAME: reason" for each preset that PAPI claims to have.
-std::string TryPresets(const Papi& papi) {
-  constexpr int kFirstPreset = static_cast<int>(0x80000000u);
-  constexpr int kEnumFirst = 1;      // PAPI_ENUM_FIRST
-  constexpr int kEnumAvailable = 2;  // PAPI_PRESET_ENUM_AVAIL
-  constexpr size_t kMaxName = 128;   // PAPI_MAX_STR_LEN
-  std::string lines;
-  int code = kFirstPreset;
-  if (papi.enum_event(&code, kEnumFirst) != kPapiOk) return lines;
-  do {
-    char name[kMaxName];
-    // The first one is not checked for being available.
-    if (papi.query_event(code) != kPapiOk || papi.event_code_to_name(code, name) != kPapiOk) continue;
-    CounterSpec spec = {};
-    absl::SNPrintF(spec.name, sizeof spec.name, "%s", name);
-    lines += TryEvent(papi, spec);
-  } while (papi.enum_event(&code, kEnumAvailable) == kPapiOk);
-  return lines;
 }
 
 // Lines for TakeLine; empty: no such library.
@@ -181,7 +142,7 @@ std::string AskPapi(const char* soname, const CounterList& wanted) {
   int version = 0;
   const char* trouble = StartPapi(library, &FindSymbol, &papi, &version);
   if (trouble != nullptr) return absl::StrCat("trouble ", trouble, "\n");
-  std::string lines = absl::StrCat("version ", version >> 8, ".", version & 0xff, "\n", TryPresets(papi));
+  std::string lines = absl::StrCat("version ", version >> 8, ".", version & 0xff, "\n");
   for (size_t i = 0; i < wanted.count; ++i) {
     if (IsOfPapi(wanted.counters[i])) lines += TryEvent(papi, wanted.counters[i]);
   }
@@ -240,11 +201,9 @@ CountingMachine LookAtCounting() {
   machine.processor = ThisProcessor();
   machine.is_virtual = absl::StrContains(ValueIn("/proc/cpuinfo", "flags"), " hypervisor");
   machine.pmus = CorePmus();
-  machine.paranoid = ReadInt("/proc/sys/kernel/perf_event_paranoid");
-  machine.watchdog = ReadInt("/proc/sys/kernel/nmi_watchdog");
-  if (!machine.pmus.empty()) machine.rdpmc = ReadInt(absl::StrCat(kPmuFolder, "/", machine.pmus.front(), "/rdpmc"));
+  int paranoid = 0;
+  if (absl::SimpleAtoi(ReadSmallFile("/proc/sys/kernel/perf_event_paranoid"), &paranoid)) machine.paranoid = paranoid;
   machine.may_count_all = MayCountAll();
-  machine.counters_at_once = TryCountersAtOnce();
   return machine;
 }
 

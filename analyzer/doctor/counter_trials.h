@@ -15,10 +15,7 @@ struct CountingMachine {
   bool is_virtual = false;
   std::vector<std::string> pmus;  // of processor cores, in /sys/bus/event_source/devices: "cpu"; empty: none
   std::optional<int> paranoid;    // kernel.perf_event_paranoid; nullopt: this kernel has no perf_event
-  std::optional<int> watchdog;    // kernel.nmi_watchdog
-  std::optional<int> rdpmc;       // /sys/bus/event_source/devices/cpu/rdpmc
   bool may_count_all = false;     // root, or CAP_PERFMON
-  size_t counters_at_once = 0;    // in a group, determined by trying; 0: none
 };
 CountingMachine LookAtCounting();
 
@@ -39,7 +36,7 @@ struct PapiTrials {
   std::string library;  // "libpapi.so.7"; empty: not installed
   std::string version;  // "7.0"; empty: `trouble` says why it does not work
   std::string trouble;
-  std::vector<PapiEvent> events;  // the presets that PAPI claims to have, then those in `wanted`
+  std::vector<PapiEvent> events;  // those in `wanted`
 };
 bool IsOfPapi(const CounterSpec& spec);
 // Runs in a child process: PAPI may crash or print, and leaves threads and files behind.

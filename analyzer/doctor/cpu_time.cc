@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/doctor/program_report.h"
 #include "analyzer/io/byte_source.h"
+#include "analyzer/stacks/call_stacks.h"
 
 namespace dlhook::analyzer::inline doctor {
 namespace {
@@ -15,33 +16,21 @@ constexpr char kSampleAdvice[] =
     "dlhook run --sample shows its functions and their time; without samples reports show it as not seen.";
 constexpr double kMostlyRecorded = 0.8;  // of its CPU time: more can hardly be other calls'
 
-bool BeginsWithOneOf(absl::string_view name, std::initializer_list<absl::string_view> beginnings) {
-  return absl::c_any_of(beginnings, [name](absl::string_view beginning) { return absl::StartsWith(name, beginning); });
-}
-
 CpuTime::Kind KindOf(const std::string& path, const std::set<std::string>& seen) {
   if (seen.contains(path)) return CpuTime::Kind::kSeen;
   const std::string name = BaseName(path);
-  if (BeginsWithOneOf(name, {"python", "libpython"})) return CpuTime::Kind::kPython;
-  const bool is_system = BeginsWithOneOf(
-      name, {"libc.so", "libm.so", "ld-linux", "libpthread", "libdl.so", "librt.so", "libstdc++", "libgcc_s", "libgomp",
-             "libiomp5", "libomp", "libgfortran", "libquadmath", "libjemalloc", "libtcmalloc", "libdlhook"});
-  return is_system ? CpuTime::Kind::kSystem : CpuTime::Kind::kUnseen;
+  if (absl::StartsWith(name, "python") || absl::StartsWith(name, "libpython")) return CpuTime::Kind::kPython;
+  const bool is_runtime = absl::c_any_of(
+      std::initializer_list<const char*>{"libdl.so", "librt.so", "libomp", "libgfortran", "libquadmath", "libdlhook"},
+      [&](const char* begin) { return absl::StartsWith(name, begin); });
+  return is_runtime || IsSharedCode(path) ? CpuTime::Kind::kSystem : CpuTime::Kind::kUnseen;
 }
 
-template <typename Wanted>
-int64_t Sum(const std::vector<CpuTime>& times, Wanted wanted) {
+// `kind`: unset: of all.
+int64_t SumOf(const std::vector<CpuTime>& times, std::optional<CpuTime::Kind> kind = std::nullopt) {
   int64_t samples = 0;
-  for (const CpuTime& time : times) samples += wanted(time) ? time.samples : 0;
+  for (const CpuTime& time : times) samples += !kind || time.kind == kind ? time.samples : 0;
   return samples;
-}
-
-int64_t SumAll(const std::vector<CpuTime>& times) {
-  return Sum(times, [](const CpuTime&) { return true; });
-}
-
-int64_t SumOf(const std::vector<CpuTime>& times, CpuTime::Kind kind) {
-  return Sum(times, [kind](const CpuTime& time) { return time.kind == kind; });
 }
 
 int Percent(int64_t part, int64_t whole) { return static_cast<int>((100 * part + whole / 2) / whole); }
@@ -53,7 +42,7 @@ std::string Joined(const std::set<std::string>& paths) {
 // "61 % in libraries that dlhook observes (libtorch_cpu.so 50 %, libmkl_core.so.2 11 %)"
 std::string Share(const std::vector<CpuTime>& times, CpuTime::Kind kind, absl::string_view what) {
   constexpr size_t kShown = 3;
-  const int64_t all = SumAll(times);
+  const int64_t all = SumOf(times);
   std::vector<std::string> names;
   for (const CpuTime& time : times) {
     if (time.kind != kind || Percent(time.samples, all) == 0 || names.size() == kShown) continue;
@@ -129,7 +118,7 @@ std::vector<CpuTime> DivideCpuTime(const Trial& trial, const std::set<std::strin
 }
 
 std::optional<int> SeenPercent(const std::vector<CpuTime>& times) {
-  const int64_t all = SumAll(times);
+  const int64_t all = SumOf(times);
   if (all < kFewestSamples) return std::nullopt;
   return Percent(SumOf(times, CpuTime::Kind::kSeen), all);
 }
@@ -137,7 +126,7 @@ std::optional<int> SeenPercent(const std::vector<CpuTime>& times) {
 // A tenth of the CPU time in one unseen object is worth a warning.
 void AddCpuTimeFindings(const std::vector<CpuTime>& times, std::vector<Finding>* findings) {
   if (!SeenPercent(times).has_value()) return;
-  const int64_t all = SumAll(times);
+  const int64_t all = SumOf(times);
   findings->push_back(
       {"cpu-time", Level::kOk, "",
        absl::StrCat(Share(times, CpuTime::Kind::kSeen, "of its CPU time in libraries that dlhook observes"), "; ",

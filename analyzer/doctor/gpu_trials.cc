@@ -168,10 +168,11 @@ void AddSharingFinding(const GpuMachine& machine, std::vector<Finding>* findings
 
 GpuMachine LookAtGpus() {
   GpuMachine machine;
-  const std::vector<IsolatedResult> results = RunIsolated(1, kSeconds, [](size_t) {
+  const auto ask = [](size_t) {
     const std::string driver = AskDriver();
     return driver.empty() ? "none\n" : driver + AskCupti();
-  });
+  };
+  const std::vector<IsolatedResult> results = RunIsolated(1, kSeconds, ask, IsolatedMemory::kFree);
   machine.trouble = absl::StrReplaceAll(results.front().failure, {{"reading it", "asking the driver"}});
   for (const absl::string_view line : absl::StrSplit(results.front().bytes, '\n', absl::SkipEmpty())) {
     TakeLine(line, &machine);

@@ -112,7 +112,7 @@ void CheckShim(const absl::StatusOr<std::string>& shim, const std::string& scrat
        ""});
 }
 
-// Like the shim, allocates the rings before mapping them.
+// Like the shim, allocates the rings.
 std::string TryRings(const std::string& folder) {
   struct statvfs info;
   if (statvfs(folder.c_str(), &info) != 0) return strerror(errno);
@@ -123,18 +123,9 @@ std::string TryRings(const std::string& folder) {
   const int fd = mkostemp(path.data(), O_CLOEXEC);
   if (fd < 0) return strerror(errno);
   unlink(path.c_str());
-  std::string trouble;
-  if (const int error = posix_fallocate(fd, 0, kRingBytes); error != 0) trouble = strerror(error);
-  if (trouble.empty()) {
-    void* memory = mmap(nullptr, kRingBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED) {
-      trouble = strerror(errno);
-    } else {
-      munmap(memory, kRingBytes);
-    }
-  }
+  const int error = posix_fallocate(fd, 0, kRingBytes);
   close(fd);
-  return trouble;
+  return error == 0 ? "" : strerror(error);
 }
 
 void CheckRings(Findings* findings) {

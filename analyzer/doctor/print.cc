@@ -64,19 +64,18 @@ void AppendLibraries(const std::vector<LibraryReport>& libraries, size_t width, 
   }
 }
 
-void AppendProgram(const TriedProgram& program, size_t width, bool color, std::string* out) {
-  const ProgramReport& report = program.report;
+void AppendProgram(const ProgramReport& report, size_t width, bool color, std::string* out) {
   absl::StrAppend(
-      out, Styled(VisibleText(absl::StrCat("program: ", absl::StrJoin(program.words, " "))), Style::kTitle, color),
+      out, Styled(VisibleText(absl::StrCat("program: ", absl::StrJoin(report.words, " "))), Style::kTitle, color),
       "\n");
   const std::string counts = absl::StrJoin(report.recorded, ", ", absl::PairFormatter(": "));
   AppendWrapped("ended", Style::kPlain,
-                absl::StrCat(program.end, "; processes inspected: ", report.processes_looked_into,
+                absl::StrCat(report.end, "; processes inspected: ", report.processes_looked_into,
                              ", recorded: ", report.processes_recorded, "."),
                 width, color, out);
   AppendWrapped("recorded", Style::kPlain, absl::StrCat(counts.empty() ? "nothing" : counts, "."), width, color, out);
-  if (!program.run.empty()) {
-    AppendWrapped("run", Style::kPlain, VisibleText(absl::StrCat("kept; next: dlhook report ", program.run)), width,
+  if (!report.run.empty()) {
+    AppendWrapped("run", Style::kPlain, VisibleText(absl::StrCat("kept; next: dlhook report ", report.run)), width,
                   color, out);
   }
   absl::StrAppend(out, "\n", Styled("libraries", Style::kTitle, color), "\n");
@@ -142,18 +141,18 @@ Json CpuTimeJson(const std::vector<CpuTime>& times) {
   return list;
 }
 
-Json ProgramJson(const TriedProgram& program) {
+Json ProgramJson(const ProgramReport& program) {
   Json libraries = Json::array();
-  for (const LibraryReport& library : program.report.libraries) libraries.push_back(LibraryJson(library));
+  for (const LibraryReport& library : program.libraries) libraries.push_back(LibraryJson(library));
   return {{"words", program.words},
           {"end", program.end},
           {"run", program.run.empty() ? Json() : Json(program.run)},
-          {"processes_looked_into", program.report.processes_looked_into},
-          {"processes_recorded", program.report.processes_recorded},
-          {"recorded", program.report.recorded},
-          {"cpu_time", CpuTimeJson(program.report.cpu_time)},
+          {"processes_looked_into", program.processes_looked_into},
+          {"processes_recorded", program.processes_recorded},
+          {"recorded", program.recorded},
+          {"cpu_time", CpuTimeJson(program.cpu_time)},
           {"libraries", libraries},
-          {"findings", FindingsJson(program.report.findings)}};
+          {"findings", FindingsJson(program.findings)}};
 }
 
 }  // namespace
@@ -177,7 +176,7 @@ int CountBad(const std::vector<Finding>& findings) {
 }
 
 int DoctorReport::CountBad() const {
-  return analyzer::CountBad(machine) + (program.has_value() ? analyzer::CountBad(program->report.findings) : 0);
+  return analyzer::CountBad(machine) + (program.has_value() ? analyzer::CountBad(program->findings) : 0);
 }
 
 std::string DoctorReport::Verdict() const {
@@ -185,7 +184,7 @@ std::string DoctorReport::Verdict() const {
   if (bad > 0)
     return absl::StrCat(bad, bad == 1 ? " check needs" : " checks need", " attention: see warning and problem above.");
   if (!program.has_value()) return "dlhook works here. For a program: dlhook doctor -- PROGRAM.";
-  const std::optional<int> seen = SeenPercent(program->report.cpu_time);
+  const std::optional<int> seen = SeenPercent(program->cpu_time);
   return seen.has_value() ? absl::StrCat("dlhook works here: libraries that it observes have ", *seen,
                                          " % of this program's CPU time.")
                           : "dlhook works here. What share of this program it observes is not known: the trial was too "

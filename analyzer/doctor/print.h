@@ -6,16 +6,9 @@
 
 namespace dlhook::analyzer::inline doctor {
 
-struct TriedProgram {
-  std::vector<std::string> words;
-  std::string end;  // "exit code 0", "signal 11", "ended after 10 s"
-  ProgramReport report;
-  std::string run = {};  // the folder that holds its recording; empty: nothing was recorded
-};
-
 struct DoctorReport {
   std::vector<Finding> machine;
-  std::optional<TriedProgram> program;
+  std::optional<ProgramReport> program;
 
   // Warnings and problems.
   int CountBad() const;

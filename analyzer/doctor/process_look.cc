@@ -105,7 +105,7 @@ bool IsLoaderOrLibc(absl::string_view path) {
 }  // namespace
 
 bool ElfImage::Contains(uint64_t address) const {
-  return absl::c_any_of(segments, [address](const AddressRange& range) { return range.Contains(address); });
+  return absl::c_any_of(segments, [=](const auto& part) { return part.first <= address && address < part.second; });
 }
 
 absl::StatusOr<ElfImage> ReadElfImage(const std::string& path, uint64_t base, const MemoryReader& memory,
@@ -166,16 +166,21 @@ const LoadedObject* ProcessLook::ObjectAt(uint64_t address) const {
   return nullptr;
 }
 
-HookedNames::HookedNames() : all_({"getenv", "dlsym"}) {
-  for (int i = 0; i < kHookCount; ++i) all_.emplace(kHookNames[i].name);
+const NameSet& ExportedNames() {
+  static const NameSet& kNames = *[] {
+    auto* const names = new NameSet{"getenv", "dlsym"};
+    for (int i = 0; i < kHookCount; ++i) names->emplace(kHookNames[i].name);
+    return names;
+  }();
+  return kNames;
 }
 
-std::string HookedNames::FamilyOf(const std::string& name) {
+std::string FamilyOf(const std::string& name) {
   const int hook = FindHook(name.c_str());
   return hook < 0 ? "" : kFamilyNames[kHookNames[hook].family];
 }
 
-absl::StatusOr<ProcessLook> LookInto(pid_t pid, pid_t thread, const std::string& shim_path, const HookedNames& names) {
+absl::StatusOr<ProcessLook> LookInto(pid_t pid, pid_t thread, const std::string& shim_path) {
   const std::string folder = absl::StrCat("/proc/", thread);
   ProcessLook look;
   look.pid = pid;
@@ -191,10 +196,10 @@ absl::StatusOr<ProcessLook> LookInto(pid_t pid, pid_t thread, const std::string&
   const ProcessMemory memory(thread);
   const std::vector<MappedFile> files = MappedFiles(*maps);
   for (const MappedFile& file : files) {
-    absl::StatusOr<ElfImage> image = ReadElfImage(folder + "/root" + file.path, file.base, memory, names.all());
+    absl::StatusOr<ElfImage> image = ReadElfImage(folder + "/root" + file.path, file.base, memory, ExportedNames());
     if (!image.ok()) continue;  // another kind of file with executable pages, or it is gone
     if (IsSameFile(file.path, shim_path)) look.shim = look.objects.size();
-    look.objects.push_back({file.path, file.base, *std::move(image)});
+    look.objects.push_back({file.path, *std::move(image)});
     if (IsLoaderOrLibc(file.path)) look.objects.back().image.slots.clear();
   }
   char byte = 0;

@@ -25,21 +25,15 @@ struct ExportedSymbol {
   bool is_protected = false;  // the object's own calls to it can't be interposed
 };
 
-struct AddressRange {
-  uint64_t start = 0;
-  uint64_t end = 0;
-  bool Contains(uint64_t address) const { return address >= start && address < end; }
-};
-
 struct ElfImage {
-  std::string soname;               // empty: none, as in an executable
-  std::string build_id;             // in hexadecimal digits; empty: none
-  std::vector<std::string> needed;  // sonames of the libraries that it is linked to
-  bool is_symbolic = false;         // linked -Bsymbolic
-  bool is_executable = false;       // has PT_INTERP or is linked to a fixed address
-  std::vector<AddressRange> segments;
-  std::vector<BoundSlot> slots;         // of wanted names only
-  std::vector<ExportedSymbol> exports;  // of wanted names only
+  std::string soname;                                   // empty: none, as in an executable
+  std::string build_id;                                 // in hexadecimal digits; empty: none
+  std::vector<std::string> needed;                      // sonames of the libraries that it is linked to
+  bool is_symbolic = false;                             // linked -Bsymbolic
+  bool is_executable = false;                           // has PT_INTERP or is linked to a fixed address
+  std::vector<std::pair<uint64_t, uint64_t>> segments;  // start and end
+  std::vector<BoundSlot> slots;                         // of wanted names only
+  std::vector<ExportedSymbol> exports;                  // of wanted names only
 
   bool Contains(uint64_t address) const;
 };
@@ -60,7 +54,6 @@ std::vector<MappedFile> MappedFiles(absl::string_view maps);
 
 struct LoadedObject {
   std::string path;
-  uint64_t base = 0;
   ElfImage image;
 };
 
@@ -75,21 +68,14 @@ struct ProcessLook {
   const LoadedObject* ObjectAt(uint64_t address) const;
 };
 
-// The names that the shim exports, and the library of each.
-class HookedNames {
- public:
-  HookedNames();
-  // Functions whose calls are recorded, and getenv and dlsym, through which taps are armed and pointers are found.
-  const NameSet& all() const { return all_; }
-  // "blas", "cudnn" …; empty for getenv and dlsym.
-  static std::string FamilyOf(const std::string& name);
-
- private:
-  NameSet all_;
-};
+// The names that the shim exports: functions whose calls are recorded, and getenv and dlsym, through which taps are armed and
+// pointers are found.
+const NameSet& ExportedNames();
+// "blas", "cudnn" …; empty for others, and getenv and dlsym.
+std::string FamilyOf(const std::string& name);
 
 // By way of one of its threads: the first one may have ended. NotFound: it is gone, or ended meanwhile. PermissionDenied:
 // access is not allowed.
-absl::StatusOr<ProcessLook> LookInto(pid_t pid, pid_t thread, const std::string& shim_path, const HookedNames& names);
+absl::StatusOr<ProcessLook> LookInto(pid_t pid, pid_t thread, const std::string& shim_path);
 
 }  // namespace dlhook::analyzer::doctor

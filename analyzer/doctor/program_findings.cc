@@ -46,7 +46,7 @@ bool HasTwoNamespaces(const ProcessLook& look) {
          }) > 1;
 }
 
-bool IsHooked(const BoundSlot& slot) { return !HookedNames::FamilyOf(slot.name).empty(); }
+bool IsHooked(const BoundSlot& slot) { return !FamilyOf(slot.name).empty(); }
 
 // Names in `object` that bypass the shim, by the object whose definitions they are bound to.
 std::map<const LoadedObject*, std::set<std::string>> PastShim(const LoadedObject& object, const ProcessLook& look) {
@@ -145,7 +145,7 @@ void AddSymbolic(const Trial& trial, Findings* findings) {
     for (const LoadedObject& object : look.objects) {
       std::set<std::string> names;
       for (const ExportedSymbol& symbol : object.image.exports) {
-        const bool is_blas = absl::StartsWith(HookedNames::FamilyOf(symbol.name), "blas");
+        const bool is_blas = absl::StartsWith(FamilyOf(symbol.name), "blas");
         if (is_blas && (object.image.is_symbolic || symbol.is_protected)) names.insert(symbol.name);
       }
       if (names.empty()) continue;
@@ -244,7 +244,7 @@ void AddUnreached(const Trial& trial, Findings* findings) {
   for (const ProcessLook& look : trial.looks) {
     if (look.shim.has_value()) continue;
     const bool matters = absl::c_any_of(look.objects, [](const LoadedObject& object) {
-      const auto is_hooked = [](const auto& symbol) { return !HookedNames::FamilyOf(symbol.name).empty(); };
+      const auto is_hooked = [](const auto& symbol) { return !FamilyOf(symbol.name).empty(); };
       return absl::c_any_of(object.image.exports, is_hooked) || absl::c_any_of(object.image.slots, is_hooked);
     });
     if (!matters) continue;

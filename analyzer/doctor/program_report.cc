@@ -51,13 +51,13 @@ void AddSlot(const BoundSlot& slot, const LoadedObject& object, const ProcessLoo
 void AddObject(const LoadedObject& object, const ProcessLook& look, Libraries* libraries) {
   LibraryReport library;
   for (const ExportedSymbol& symbol : object.image.exports) {
-    if (HookedNames::FamilyOf(symbol.name).empty()) continue;
+    if (FamilyOf(symbol.name).empty()) continue;
     library.provides.insert(symbol.name);
-    library.families.insert(HookedNames::FamilyOf(symbol.name));
+    library.families.insert(FamilyOf(symbol.name));
   }
   for (const BoundSlot& slot : object.image.slots) {
-    if (HookedNames::FamilyOf(slot.name).empty()) continue;
-    library.families.insert(HookedNames::FamilyOf(slot.name));
+    if (FamilyOf(slot.name).empty()) continue;
+    library.families.insert(FamilyOf(slot.name));
     AddSlot(slot, object, look, &library);
   }
   LibraryReport& known = (*libraries)[object.path];
@@ -194,8 +194,8 @@ std::string LibraryReport::State() const {
   return provides.empty() && !calls.empty() ? "caller" : "not called";
 }
 
-ProgramReport DescribeTrial(const Trial& trial, const HookedNames&) {
-  ProgramReport report;
+ProgramReport DescribeTrial(const Trial& trial) {
+  ProgramReport report = {.words = trial.words};
   Libraries libraries;
   for (const ProcessLook& look : trial.looks) {
     ++report.processes_looked_into;

@@ -9,8 +9,23 @@
 
 namespace dlhook::analyzer::inline doctor {
 
-// CPU time samples by the object that contains the code.
-struct Trial;
+// A process that LD_PRELOAD can't reach.
+struct Obstacle {
+  std::string program;
+  std::string id;  // "static-binary" …
+  std::string text;
+};
+
+struct Trial {
+  std::vector<std::string> words;
+  int wait_status = 0;
+  bool was_ended = false;             // by --seconds
+  std::vector<ProcessLook> looks;     // the last one per process
+  std::vector<Obstacle> obstacles;    // of processes that the program started
+  std::string why_not_followed;       // ptrace's refusal; empty: every process was examined when it ended
+  const TraceModel* model = nullptr;  // the recording; null: none
+  std::map<pid_t, std::map<uint64_t, int64_t>> samples;  // CPU time, by process and address
+};
 
 constexpr int64_t kSampleNs = 5 * 1000 * 1000;  // of a thread's CPU time
 
@@ -36,24 +51,6 @@ std::vector<CpuTime> DivideCpuTime(const Trial& trial, const std::set<std::strin
 std::optional<int> SeenPercent(const std::vector<CpuTime>& times);
 
 void AddCpuTimeFindings(const std::vector<CpuTime>& times, std::vector<Finding>* findings);
-
-// A process that LD_PRELOAD can't reach.
-struct Obstacle {
-  std::string program;
-  std::string id;  // "static-binary" …
-  std::string text;
-};
-
-struct Trial {
-  std::vector<std::string> words;
-  int wait_status = 0;
-  bool was_ended = false;             // by --seconds
-  std::vector<ProcessLook> looks;     // the last one per process
-  std::vector<Obstacle> obstacles;    // of processes that the program started
-  std::string why_not_followed;       // ptrace's refusal; empty: every process was examined when it ended
-  const TraceModel* model = nullptr;  // the recording; null: none
-  std::map<pid_t, std::map<uint64_t, int64_t>> samples;  // CPU time, by process and address
-};
 
 struct SeenTap {
   std::string name;
@@ -86,6 +83,9 @@ struct LibraryReport {
 };
 
 struct ProgramReport {
+  std::vector<std::string> words;
+  std::string end;                       // "exit code 0", "signal 11", "ended after 10 s"
+  std::string run;                       // the folder that holds its recording; empty: nothing was recorded
   std::vector<LibraryReport> libraries;  // those that provide functions or report through taps, then callers
   std::vector<Finding> findings;
   std::map<std::string, int64_t> recorded;  // calls by family, "scopes"
@@ -98,7 +98,8 @@ struct ProgramReport {
 // The samples of a recording.
 std::map<pid_t, std::map<uint64_t, int64_t>> SamplesOf(const TraceModel& model);
 
-ProgramReport DescribeTrial(const Trial& trial, const HookedNames& names);
+// Without `end` and `run`.
+ProgramReport DescribeTrial(const Trial& trial);
 
 // The name of a library that `path` contains without exporting its functions, from texts present in all releases:
 // "oneDNN", "OpenBLAS", "MKL". Empty: none. Reads the file.

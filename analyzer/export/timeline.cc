@@ -30,6 +30,89 @@ std::string ProcessLabel(const TraceModel& model, const ProcessInfo& process) {
   return absl::StrJoin(words, ", ");
 }
 
+// A call or scope.
+struct ThreadSlice {
+  bool is_call = false;
+  uint32_t index = 0;  // CallIndex or ScopeIndex
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  int64_t duration_ns = 0;  // as recorded; start and end are cut to what is around where the two disagree
+};
+
+// The calls and scopes of one thread as slices that nest exactly. Calls nest in calls, and scopes in scopes. A call belongs to
+// a scope by its number, but the time of a call that a library logged is coarse: where it begins before its scope, or ends
+// after it, the slice is cut to the scope.
+class ThreadSlices {
+ public:
+  using Begin = absl::FunctionRef<void(const ThreadSlice&)>;
+  using End = absl::FunctionRef<void(int64_t end_ns)>;
+
+  ThreadSlices(const TraceModel& model, Begin begin, End end) : model_(model), begin_(begin), end_(end) {}
+
+  void Run(ThreadIndex thread) {
+    std::tie(scope_, scopes_end_) = model_.scopes.thread.RangeOf(thread);
+    std::tie(call_, calls_end_) = model_.calls.RangeOf(thread);
+    while (call_ < calls_end_ || scope_ < scopes_end_) {
+      if (IsScopeNext()) {
+        OpenScope(scope_++);
+      } else {
+        OpenCall(call_++);
+      }
+    }
+    while (!open_.empty()) CloseInnermost();
+  }
+
+ private:
+  bool IsScopeNext() const {
+    if (scope_ == scopes_end_ || call_ == calls_end_) return scope_ < scopes_end_;
+    const ScopeIndex around = model_.calls.ScopeOf(call_);
+    return (around != kNone && around >= scope_) || model_.scopes.start_ns[scope_] <= model_.calls.start_ns[call_];
+  }
+
+  void OpenScope(ScopeIndex scope) {
+    const ScopeColumns& scopes = model_.scopes;
+    Open(false, scope, scopes.start_ns[scope], scopes.duration_ns[scope], false, scopes.parent[scope]);
+  }
+
+  void OpenCall(CallIndex call) {
+    const CallColumns& calls = model_.calls;
+    const CallIndex parent = calls.parent[call];
+    Open(true, call, calls.start_ns[call], calls.duration_ns[call], parent != kNone,
+         parent != kNone ? parent : calls.ScopeOf(call));
+  }
+
+  void Open(bool is_call, uint32_t index, int64_t start_ns, int64_t duration_ns, bool parent_is_call, uint32_t parent) {
+    const int64_t end_ns = start_ns + duration_ns;
+    const auto is_around = [&](const ThreadSlice& slice) {
+      if (parent != kNone && slice.is_call == parent_is_call && slice.index == parent) return true;
+      return slice.start_ns <= start_ns && end_ns <= slice.end_ns;
+    };
+    while (!open_.empty() && !is_around(open_.back())) CloseInnermost();
+    ThreadSlice slice = {is_call, index, std::max(start_ns, closed_ns_), end_ns, duration_ns};
+    if (!open_.empty()) {
+      slice.start_ns = std::max(slice.start_ns, open_.back().start_ns);
+      slice.end_ns = std::min(slice.end_ns, open_.back().end_ns);
+    }
+    slice.end_ns = std::max(slice.end_ns, slice.start_ns);
+    open_.push_back(slice);
+    begin_(slice);
+  }
+
+  void CloseInnermost() {
+    closed_ns_ = std::max(closed_ns_, open_.back().end_ns);
+    end_(open_.back().end_ns);
+    open_.pop_back();
+  }
+
+  const TraceModel& model_;
+  const Begin begin_;
+  const End end_;
+  uint32_t call_ = 0, calls_end_ = 0;  // the next ones
+  uint32_t scope_ = 0, scopes_end_ = 0;
+  std::vector<ThreadSlice> open_;
+  int64_t closed_ns_ = INT64_MIN;  // the end of the last slice that was closed
+};
+
 class Walker {
  public:
   Walker(const Timeline& timeline, TimelineTexts& texts, TimelineWriter& writer)

@@ -25,9 +25,6 @@ struct Papi : FunctionTable {
   int (*cleanup_eventset)(int set) = Need("PAPI_cleanup_eventset");
   int (*destroy_eventset)(int* set) = Need("PAPI_destroy_eventset");
   int (*unregister_thread)() = Need("PAPI_unregister_thread");
-  int (*enum_event)(int* code, int modifier) = Need("PAPI_enum_event");
-  int (*query_event)(int code) = Need("PAPI_query_event");
-  int (*event_code_to_name)(int code, char* name) = Need("PAPI_event_code_to_name");
   char* (*strerror)(int error) = Need("PAPI_strerror");
 };
 

@@ -294,8 +294,12 @@ TEST_F(CliTest, SaysWhereByMeansNothing) {
       "report: --by has no meaning for the table ops, only for layers, counters, hotspots and threads; work has every "
       "op by layer");
   ExpectUsageError("report " + trace + " --table threads --by layer",
-                   "report: --by of the table threads expects thread, function, line or stack, found 'layer'");
+                   "report: --by of the table threads expects line, function, stack or thread, found 'layer'");
+  ExpectUsageError("report " + trace + " --table layers --by phase",
+                   "report: --by of the table layers expects layer, module, type, op, line, function or stack, found "
+                   "'phase'");
   EXPECT_EQ(Dlhook("report " + trace + " --table layers --by type").exit_code, 0);
+  EXPECT_TRUE(absl::StartsWith(Dlhook("report " + trace + " --by phase").out, "counters:"));
   ExpectUsageError("report " + trace + " --table gemm --step validation",
                    "report: --step has no meaning for the table gemm, only for layers; phases has all kinds of steps");
   ExpectUsageError("report --table gemm --only library " + trace,

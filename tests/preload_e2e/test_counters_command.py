@@ -65,12 +65,6 @@ class Witnesses(e2e.Case):
             witness = e2e.run(["papi_command_line", name]).out.decode()
             self.assertEqual(told[name], f"Successfully added: {name}" in witness, witness)
 
-    @unittest.skipUnless(shutil.which("papi_avail"), "no papi-tools")
-    def test_presets_are_those_of_papi_avail(self):
-        text = e2e.run(["papi_avail", "-a"]).out.decode()
-        available = set(re.findall(r"^(PAPI_\w+) +0x8", text, re.MULTILINE))
-        self.assertEqual({row["event"] for row in tables().get("papi", [])}, available)
-
     def test_the_pmu_is_the_kernels(self):
         has_pmu = any(re.fullmatch(r"cpu(_core|_atom)?", name) for name in os.listdir("/sys/bus/event_source/devices"))
         facts = {row["fact"]: row["value"] for row in tables()["machine"]}

@@ -113,20 +113,6 @@ bool ReadUs(string_view text, int64_t* ns) {
   return true;
 }
 
-// Members of an event.
-enum class Member : uint8_t { kOther, kPhase, kCategory, kName, kProcess, kThread, kStart, kDuration, kArguments };
-
-Member MemberOf(string_view key) {
-  if (key == "ph") return Member::kPhase;
-  if (key == "ts") return Member::kStart;
-  if (key == "cat") return Member::kCategory;
-  if (key == "pid") return Member::kProcess;
-  if (key == "tid") return Member::kThread;
-  if (key == "dur") return Member::kDuration;
-  if (key == "name") return Member::kName;
-  return key == "args" ? Member::kArguments : Member::kOther;
-}
-
 Category CategoryOf(string_view name) {
   static const auto& kCategories = *new absl::flat_hash_map<string_view, Category>{
       {"cpu_op", Category::kOperator},
@@ -153,13 +139,13 @@ Category CategoryOf(string_view name) {
   return found == kCategories.end() ? Category::kOther : found->second;
 }
 
-enum class Argument : uint8_t { kOther, kDims, kStrides, kTypes, kValues, kText };
-
+// Where an argument goes: into the event, or into each of its inputs.
 struct Known {
   int64_t Event::*number = nullptr;
   std::string Event::*text = nullptr;
   std::vector<int64_t> Event::*list = nullptr;
-  Argument inputs = Argument::kOther;
+  std::vector<int64_t> Input::*numbers_of_input = nullptr;
+  std::string Input::*text_of_input = nullptr;
 };
 
 const Known* FindKnown(string_view name) {
@@ -181,11 +167,11 @@ const Known* FindKnown(string_view name) {
       {"Total Reserved", {.number = &Event::reserved}},
       {"grid", {.list = &Event::grid}},
       {"block", {.list = &Event::block}},
-      {"Input Dims", {.inputs = Argument::kDims}},
-      {"Input dims", {.inputs = Argument::kDims}},
-      {"Input Strides", {.inputs = Argument::kStrides}},
-      {"Input type", {.inputs = Argument::kTypes}},
-      {"Concrete Inputs", {.inputs = Argument::kValues}},
+      {"Input Dims", {.numbers_of_input = &Input::dims}},
+      {"Input dims", {.numbers_of_input = &Input::dims}},
+      {"Input Strides", {.numbers_of_input = &Input::strides}},
+      {"Input type", {.text_of_input = &Input::type}},
+      {"Concrete Inputs", {.text_of_input = &Input::value}},
       {"Collective name", {.text = &Event::collective}},
       {"Process Group Name", {.text = &Event::group}},
       {"Process Group ID", {.text = &Event::group}},
@@ -213,8 +199,6 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
     const string_view key(text, size);
     if (top() == Place::kArguments) {
       known_ = FindKnown(key);
-    } else if (top() == Place::kEvent) {
-      member_ = MemberOf(key);
     } else if (top() != Place::kOther) {
       Assign(key, &key_);
     }
@@ -230,7 +214,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
         return Push(Place::kEvent);
       case Place::kEvent:
         known_ = nullptr;
-        return Push(member_ == Member::kArguments ? Place::kArguments : Place::kOther);
+        return Push(key_ == "args" ? Place::kArguments : Place::kOther);
       case Place::kRoot:
         return Push(key_ == "distributedInfo" ? Place::kJob : Place::kOther);
       case Place::kDevices:
@@ -349,31 +333,13 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
   }
 
   void EventValue(string_view value, bool is_text) {
-    switch (member_) {
-      case Member::kPhase:
-        event_.is_complete = value == "X";
-        break;
-      case Member::kCategory:
-        event_.category = CategoryOf(value);
-        break;
-      case Member::kName:
-        Assign(value, &event_.name);
-        break;
-      case Member::kProcess:
-        event_.process = is_text ? -1 : Whole(value);
-        break;
-      case Member::kThread:
-        event_.thread = is_text ? -1 : Whole(value);
-        break;
-      case Member::kStart:
-        event_.has_time = ReadUs(value, &event_.start_ns);
-        break;
-      case Member::kDuration:
-        if (!ReadUs(value, &event_.duration_ns)) event_.duration_ns = -1;
-        break;
-      default:
-        break;
-    }
+    if (key_ == "ph") event_.is_complete = value == "X";
+    if (key_ == "cat") event_.category = CategoryOf(value);
+    if (key_ == "name") Assign(value, &event_.name);
+    if (key_ == "pid") event_.process = is_text ? -1 : Whole(value);
+    if (key_ == "tid") event_.thread = is_text ? -1 : Whole(value);
+    if (key_ == "ts") event_.has_time = ReadUs(value, &event_.start_ns);
+    if (key_ == "dur" && !ReadUs(value, &event_.duration_ns)) event_.duration_ns = -1;
   }
 
   void ListValue(string_view value) {
@@ -382,16 +348,15 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
       if (list_depth_ == 1 && list.size() < 3) list.push_back(Whole(value));
       return;
     }
-    if (known_->inputs == Argument::kOther || list_index_ >= kMostInputs) return;
+    if (list_index_ >= kMostInputs || (known_->numbers_of_input == nullptr && known_->text_of_input == nullptr)) return;
     Input* input = ListInput();
     if (list_depth_ == 1) {
-      std::string& text = known_->inputs == Argument::kTypes ? input->type : input->value;
-      if (known_->inputs == Argument::kTypes || known_->inputs == Argument::kValues) Assign(value, &text);
+      if (known_->text_of_input != nullptr) Assign(value, &(input->*known_->text_of_input));
       ++list_index_;
-      return;
+    } else if (list_depth_ == 2 && known_->numbers_of_input != nullptr) {
+      std::vector<int64_t>& numbers = input->*known_->numbers_of_input;
+      if (numbers.size() < kMostDims) numbers.push_back(Whole(value));
     }
-    std::vector<int64_t>& numbers = known_->inputs == Argument::kStrides ? input->strides : input->dims;
-    if (list_depth_ == 2 && numbers.size() < kMostDims) numbers.push_back(Whole(value));
   }
 
   void DeviceValue(string_view value, Device* device) {
@@ -408,7 +373,6 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
   TraceFacts* facts_;
   std::vector<Place> places_;
   std::string key_;
-  Member member_ = Member::kOther;
   const Known* known_ = nullptr;  // of the argument
   size_t list_depth_ = 0, list_index_ = 0;
   Event event_;

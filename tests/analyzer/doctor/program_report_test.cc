@@ -22,7 +22,6 @@ constexpr uint64_t kPage = 0x1000;
 LoadedObject Object(const std::string& path, uint64_t base, const std::vector<std::string>& exports = {}) {
   LoadedObject object;
   object.path = path;
-  object.base = base;
   object.image.segments = {{base, base + kPage}};
   for (const std::string& name : exports) object.image.exports.push_back({name, false});
   return object;
@@ -51,7 +50,7 @@ Trial TrialOf(const ProcessLook& look, const TraceModel* model = nullptr, int wa
 
 // Without the finding that all runs here without scopes have.
 ProgramReport Report(const ProcessLook& look, const TraceModel* model = nullptr, int wait_status = 0) {
-  ProgramReport report = DescribeTrial(TrialOf(look, model, wait_status), HookedNames());
+  ProgramReport report = DescribeTrial(TrialOf(look, model, wait_status));
   std::erase_if(report.findings, [](const Finding& finding) { return finding.id == "no-layer-names"; });
   return report;
 }
@@ -133,7 +132,7 @@ TEST(ProgramReportTest, WhatTheTraceSaysOfTapsAndLosses) {
 
 TEST(ProgramReportTest, WhereNobodyTellsOfLayers) {
   const auto has_names = [](const TraceModel& model) {
-    return Levels(DescribeTrial(TrialOf(Look(kShim + 8), &model), HookedNames())).count("no-layer-names") == 0;
+    return Levels(DescribeTrial(TrialOf(Look(kShim + 8), &model))).count("no-layer-names") == 0;
   };
   TraceModel model = Recorded();
   EXPECT_FALSE(has_names(model));
@@ -156,8 +155,7 @@ Trial Sampled(const std::map<uint64_t, int64_t>& samples, const TraceModel* mode
 TEST(ProgramReportTest, WhoComputes) {
   const TraceModel model = Recorded();
   const ProgramReport report = DescribeTrial(
-      Sampled({{kBlas + 1, 30}, {kBlas + 2, 20}, {0x50010, 25}, {0x60000, 15}, {0x70000, 8}, {0x999000, 2}}, &model),
-      HookedNames());
+      Sampled({{kBlas + 1, 30}, {kBlas + 2, 20}, {0x50010, 25}, {0x60000, 15}, {0x70000, 8}, {0x999000, 2}}, &model));
   EXPECT_EQ(SeenPercent(report.cpu_time), 50);
   EXPECT_EQ(report.cpu_time.front().path, "/l/libblas.so");
   std::map<std::string, Finding> findings;
@@ -186,7 +184,7 @@ TEST(ProgramReportTest, WhoComputesForARecordedLibrary) {
     objects[1].image.needed = {"libopenblas.so.0"};
     objects.push_back(Object("/l/liblapack.so.3", 0x80000));
     if (for_others) objects.back().image.needed = {"libopenblas.so.0"};
-    return DescribeTrial(trial, HookedNames());
+    return DescribeTrial(trial);
   };
   const auto levels = [&](bool for_others, int64_t recorded_ns) { return Levels(report(for_others, recorded_ns)); };
   EXPECT_EQ(SeenPercent(report(false, 30).cpu_time), 100);
@@ -203,16 +201,14 @@ TEST(ProgramReportTest, WhoComputesForARecordedLibrary) {
 
 TEST(ProgramReportTest, WhoComputesIsNotGuessed) {
   const TraceModel model = Recorded();
-  const ProgramReport few = DescribeTrial(Sampled({{0x50010, 25}}, &model), HookedNames());
+  const ProgramReport few = DescribeTrial(Sampled({{0x50010, 25}}, &model));
   EXPECT_EQ(SeenPercent(few.cpu_time), std::nullopt);
   EXPECT_EQ(Levels(few).count("computes-unseen"), 0u);
-  const auto verdict = [](const ProgramReport& report) {
-    return DoctorReport{{}, TriedProgram{{"prog"}, "exit code 0", report}}.Verdict();
-  };
+  const auto verdict = [](const ProgramReport& report) { return DoctorReport{{}, report}.Verdict(); };
   EXPECT_NE(verdict(few).find("is not known"), std::string::npos);
-  EXPECT_NE(verdict(DescribeTrial(Sampled({{kBlas, 80}, {0x60000, 20}}, &model), HookedNames()))
-                .find("80 % of this program's CPU time"),
-            std::string::npos);
+  EXPECT_NE(
+      verdict(DescribeTrial(Sampled({{kBlas, 80}, {0x60000, 20}}, &model))).find("80 % of this program's CPU time"),
+      std::string::npos);
 }
 
 TEST(ProgramReportTest, WhereTimesOfGpusComeFrom) {
@@ -298,7 +294,7 @@ TEST(DoctorReportTest, Verdicts) {
   report.machine = {{"clock", Level::kOk, "", "good.", ""}, {"counters", Level::kNote, "", "none.", ""}};
   EXPECT_EQ(report.CountBad(), 0);
   const TraceModel model = Recorded();
-  report.program = TriedProgram{{"prog"}, "exit code 0", Report(Look(kBlas + 8), &model)};
+  report.program = Report(Look(kBlas + 8), &model);
   EXPECT_EQ(report.CountBad(), 1);
   const std::string text = DoctorText(report, 80, false);
   EXPECT_NE(text.find("1 check needs attention"), std::string::npos);

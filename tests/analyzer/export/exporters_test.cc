@@ -130,7 +130,6 @@ TEST_F(ExportersTest, PprofIsWhole) {
   ASSERT_EQ(out.sample_type_size(), 4);
   EXPECT_EQ(text(out.sample_type(0).type()) + "/" + text(out.sample_type(0).unit()), "calls/count");
   EXPECT_EQ(text(out.sample_type(3).type()) + "/" + text(out.sample_type(3).unit()), "time/nanoseconds");
-  EXPECT_EQ(out.default_sample_type(), 0);
 
   ASSERT_EQ(out.sample_size(), 2);
   EXPECT_EQ(out.sample(0).value(0), 2);

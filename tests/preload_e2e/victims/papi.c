@@ -31,7 +31,4 @@ int PAPI_thread_init(unsigned long (*id)(void)) { return id() != 0 ? 0 : -1; }
 int PAPI_unregister_thread(void) { return 0; }
 int PAPI_cleanup_eventset(int set) { return set == 1 ? 0 : -1; }
 int PAPI_destroy_eventset(int* set) { return *set = -1, 0; }
-int PAPI_enum_event(int* code, int modifier) { return (void)code, (void)modifier, kNoEvent; }
-int PAPI_query_event(int code) { return (void)code, kNoEvent; }
-int PAPI_event_code_to_name(int code, char* name) { return (void)code, (void)name, kNoEvent; }
 char* PAPI_strerror(int error) { return error == kNoEvent ? "Event does not exist" : "?"; }

@@ -37,7 +37,4 @@ int PAPI_stop(int set, long long* values) { return *values = 0, set == 1 ? 0 : -
 int PAPI_cleanup_eventset(int set) { return set == 1 ? 0 : -1; }
 int PAPI_destroy_eventset(int* set) { return *set = -1, __atomic_fetch_sub(&sets, 1, __ATOMIC_RELAXED), 0; }
 int PAPI_unregister_thread(void) { return 0; }
-int PAPI_enum_event(int* code, int modifier) { return (void)code, (void)modifier, kNoEvent; }
-int PAPI_query_event(int code) { return (void)code, kNoEvent; }
-int PAPI_event_code_to_name(int code, char* name) { return (void)code, (void)name, kNoEvent; }
 char* PAPI_strerror(int error) { return error == kNoEvent ? "Event does not exist" : "Insufficient memory"; }
