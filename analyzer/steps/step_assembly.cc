@@ -125,10 +125,10 @@ class Assembler {
     return count(of) >= updates_per_step_.at(of);
   }
 
-  bool Begins(const Draft& current, const StepItem& item) const {
+  // `is_done`: the step so far has what steps end with.
+  bool Begins(const Draft& current, bool is_done, const StepItem& item) const {
     if (has_cuts_) return item.at_cut;
     if (!updates_per_step_.empty() && FollowsLightStep(current, item)) return true;
-    const bool is_done = Has(current, has_updates_ ? MomentKind::kUpdate : MomentKind::kBackward);
     if (!is_done) return false;
     return item.kind == MomentKind::kInput || item.kind == MomentKind::kForward ||
            (item.kind == MomentKind::kZeroGrad && zero_grad_begins_) || IsNextFunction(current, item);
@@ -149,10 +149,16 @@ class Assembler {
   }
 
   std::vector<Draft> CutAtUpdates() const {
+    const MomentKind last = has_updates_ ? MomentKind::kUpdate : MomentKind::kBackward;
     std::vector<Draft> drafts;
+    bool is_done = false;
     for (size_t i = 0; i < items_.size(); ++i) {
-      if (drafts.empty() || Begins(drafts.back(), items_[i])) drafts.push_back({i, i});
+      if (drafts.empty() || Begins(drafts.back(), is_done, items_[i])) {
+        drafts.push_back({i, i});
+        is_done = false;
+      }
       drafts.back().end = i + 1;
+      is_done |= items_[i].kind == last;
     }
     return drafts;
   }
