@@ -17,11 +17,9 @@ void TakeOpenCalls(const TraceModel& model, const Attribution& structure, Attrib
     const Place& found = structure.of_call[call];
     Place& place = attribution->of_call[call];
     if (found.layer == kNone || place.layer != kNone || model.calls.ScopeOf(call) != kNone) continue;
-    if (new_index[found.layer] == kNone) {
-      new_index[found.layer] = static_cast<LayerIndex>(attribution->layers.size());
-      attribution->layers.push_back(structure.layers[found.layer]);
-    }
-    place = {new_index[found.layer], found.direction};
+    LayerIndex& layer = new_index[found.layer];
+    if (layer == kNone) layer = attribution->Add(structure.layers[found.layer]);
+    place = {layer, found.direction};
   }
   for (const auto& [sentence, count] : structure.oddities) attribution->oddities[sentence] += count;
 }

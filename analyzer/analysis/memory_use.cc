@@ -22,13 +22,6 @@ const StepTrack* TrackOf(const std::vector<StepTrack>& tracks, ProcessIndex proc
   return count == 1 ? of_process : nullptr;
 }
 
-// The last element that begins by then.
-template <typename Interval>
-const Interval* LastBegun(const std::vector<Interval>& intervals, int64_t ns) {
-  const auto after = std::ranges::upper_bound(intervals, ns, {}, &Interval::start_ns);
-  return after == intervals.begin() ? nullptr : &*std::prev(after);
-}
-
 class BlockCollector {
  public:
   BlockCollector(const TraceModel& model, const Attribution& attribution, const std::vector<StepTrack>& steps)

@@ -49,6 +49,11 @@ const char* EvidenceName(Evidence evidence) {
   return kNames[static_cast<size_t>(evidence)];
 }
 
+LayerIndex Attribution::Add(Layer layer) {
+  layers.push_back(std::move(layer));
+  return static_cast<LayerIndex>(layers.size() - 1);
+}
+
 // A range that belongs to a layer, such as an optimizer's step, also contains its gaps, but for those beside a closure.
 Place Attribution::PlaceOfGap(const UnseenGap& gap) const {
   const auto at = of_gap.find({gap.before, gap.after});

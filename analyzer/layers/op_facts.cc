@@ -39,15 +39,6 @@ constexpr KindWords kKinds[] = {
     {"shuffle", "shuffle", "shuffle"},
 };
 
-// "mb8_ic3…" without its batch, "8x16x32" without its first number: oneDNN's dimensions begin with the batch.
-std::string WithoutBatch(const std::string& problem) {
-  const size_t mb = problem.find("mb");
-  const size_t begin = mb == std::string::npos ? 0 : mb + 2;
-  size_t end = begin;
-  while (end < problem.size() && absl::ascii_isdigit(static_cast<unsigned char>(problem[end]))) ++end;
-  return absl::StrCat(problem.substr(0, begin), "*", problem.substr(end));
-}
-
 Extent ExtentOf(const std::vector<int64_t>& dims) {
   if (dims.size() < 2) return {};
   return {dims[1], ElementCount(Dims(dims.begin() + 2, dims.end())).value_or(0)};
@@ -169,8 +160,9 @@ OpFacts FactsOf(const Op& op) {
     if (const std::optional<MatmulShape> shape = MatmulShapeOf(op)) SetProduct(op, *shape, facts);
     return facts;
   }
-  facts.key =
-      absl::StrCat(facts.type, "|", IsKind(op, OpKind::kPooling) ? op.algorithm : "", "|", WithoutBatch(op.problem));
+  const auto [begin, end] = BatchDigits(op.problem);
+  facts.key = absl::StrCat(facts.type, "|", IsKind(op, OpKind::kPooling) ? op.algorithm : "", "|",
+                           op.problem.substr(0, begin), "*", op.problem.substr(end));
   SetExtents(op, facts);
   return facts;
 }
@@ -180,6 +172,12 @@ OpFacts FactsOf(const Op& op) {
 bool IsBackward(Direction direction) {
   return direction == Direction::kBackwardData || direction == Direction::kBackwardWeights ||
          direction == Direction::kBackwardBias || direction == Direction::kBackward;
+}
+
+std::pair<size_t, size_t> BatchDigits(absl::string_view problem) {
+  const size_t mb = problem.find("mb");
+  const size_t begin = mb == absl::string_view::npos ? 0 : mb + 2;
+  return {begin, std::min(problem.find_first_not_of("0123456789", begin), problem.size())};
 }
 
 std::vector<OpFacts> FactsOfOps(const TraceModel& model) {

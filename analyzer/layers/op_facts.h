@@ -67,4 +67,7 @@ Operands OperandsOfCall(const TraceModel& model, const std::vector<OpFacts>& fac
 
 bool IsBackward(Direction direction);
 
+// Where the batch is in a problem of oneDNN's, which begins with it: "mb8_ic3…", "8x16x32".
+std::pair<size_t, size_t> BatchDigits(absl::string_view problem);
+
 }  // namespace dlhook::analyzer::layers

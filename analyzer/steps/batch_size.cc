@@ -1,8 +1,8 @@
-#include "analyzer/steps/batch_size.h"
-
+// The batch size of a step, inferred from the shapes of its calls: see step_items.h.
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "analyzer/layers/op_facts.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/steps/step_items.h"
 
@@ -12,12 +12,10 @@ namespace {
 constexpr int64_t kMostSamples = int64_t{1} << 31;
 
 // "mb8_ic3oc16_ih32…"
-int64_t OneDnnBatch(const absl::string_view problem) {
-  const size_t begin = problem.find("mb");
-  if (begin == absl::string_view::npos) return 0;
-  const absl::string_view digits = problem.substr(begin + 2);
+int64_t OneDnnBatch(const std::string& problem) {
   int64_t batch = 0;
-  return absl::SimpleAtoi(digits.substr(0, digits.find_first_not_of("0123456789")), &batch) ? batch : 0;
+  const auto [begin, end] = BatchDigits(problem);
+  return begin > 0 && absl::SimpleAtoi(problem.substr(begin, end - begin), &batch) ? batch : 0;
 }
 
 // The first dimension of a tensor that is not a parameter.
@@ -35,17 +33,16 @@ int64_t BatchOf(const Op& op) {
 }
 
 bool IsForward(const Attribution& attribution, CallIndex call, const Op& op) {
-  if (call < attribution.of_call.size() && attribution.of_call[call].direction != LayerDirection::kUnknown) {
-    return attribution.of_call[call].direction == LayerDirection::kForward;
-  }
+  const LayerDirection direction = attribution.PlaceOfCall(call).direction;
+  if (direction != LayerDirection::kUnknown) return direction == LayerDirection::kForward;
   return op.direction == Direction::kForward;
 }
 
-// What is known of one step while its calls are examined.
 constexpr int64_t kLeastRepeats = 8;
 
+// What is known of one step while its calls are examined.
 struct Guess {
-  bool is_told = false;     // found, or known to be unknowable
+  BatchSpan* span = nullptr;
   bool is_over = false;     // the backward pass has begun
   bool tells_rows = true;   // all products are inside framework ops, …
   bool has_one_row = true;  // … and have equally many rows
@@ -61,11 +58,11 @@ struct Guess {
 
 class BatchFinder {
  public:
-  BatchFinder(const TraceModel& model, const Attribution& attribution, std::vector<BatchSpan>& spans)
-      : model_(model), attribution_(attribution), spans_(spans), guesses_(spans.size()) {
+  BatchFinder(const TraceModel& model, const Attribution& attribution, const std::vector<BatchSpan*>& spans)
+      : model_(model), attribution_(attribution) {
     for (const Op& op : model_.ops) batches_.push_back(BatchOf(op));
     has_modules_ = absl::c_any_of(attribution_.layers, [](const Layer& layer) { return !layer.module.empty(); });
-    for (size_t i = 0; i < guesses_.size(); ++i) guesses_[i].is_told = spans[i].batch > 0;
+    for (BatchSpan* const span : spans) guesses_.push_back({.span = span});
   }
 
   void Run(ProcessIndex process, ThreadIndex thread) {
@@ -74,53 +71,52 @@ class BatchFinder {
       const bool is_own = model_.threads[model_.calls.thread[call]].process == process;
       if (is_own && model_.calls.parent[call] == kNone) Take(call);
     }
-    for (size_t i = 0; i < guesses_.size(); ++i) {
-      const Guess& guess = guesses_[i];
-      if (!guess.is_told && guess.products > 0) {
+    for (const Guess& guess : guesses_) {
+      BatchSpan& span = *guess.span;
+      if (span.batch == 0 && guess.products > 0) {
         if (guess.tells_rows) {
-          spans_[i].batch = guess.has_one_row ? guess.rows : 0;  // tokens first, then samples
+          span.batch = guess.has_one_row ? guess.rows : 0;  // tokens first, then samples
         } else if (guess.products > 1 && guess.in_common == 1) {
-          spans_[i].batch = guess.common[0];
+          span.batch = guess.common[0];
         }
-        spans_[i].is_rows = spans_[i].batch > 0;
+        span.is_rows = span.batch > 0;
       }
       // So many samples, or passes over one.
-      if (spans_[i].batch == 1 && guess.first_calls >= kLeastRepeats)
-        spans_[i] = {spans_[i].start_ns, spans_[i].end_ns};
+      if (span.batch != 1 || guess.first_calls < kLeastRepeats) continue;
+      span.batch = 0;
+      span.is_rows = false;
     }
   }
 
  private:
   void Take(CallIndex call) {
     const int64_t start_ns = model_.calls.start_ns[call];
-    if (begun_ > 0 && spans_[begun_ - 1].start_ns > start_ns) begun_ = 0;  // another thread's calls
+    if (begun_ > 0 && StartOf(guesses_[begun_ - 1]) > start_ns) begun_ = 0;  // another thread's calls
     if (begun_ == 0) {
-      begun_ =
-          static_cast<size_t>(std::ranges::upper_bound(spans_, start_ns, {}, &BatchSpan::start_ns) - spans_.begin());
+      begun_ = static_cast<size_t>(std::ranges::upper_bound(guesses_, start_ns, {}, StartOf) - guesses_.begin());
     }
-    while (begun_ < spans_.size() && spans_[begun_].start_ns <= start_ns) ++begun_;
-    if (begun_ == 0 || start_ns >= spans_[begun_ - 1].end_ns) return;
+    while (begun_ < guesses_.size() && StartOf(guesses_[begun_]) <= start_ns) ++begun_;
+    if (begun_ == 0 || start_ns >= guesses_[begun_ - 1].span->end_ns) return;
     Guess& guess = guesses_[begun_ - 1];
     const OpIndex op = model_.calls.op[call];
     CountRepeats(call, op, guess);
-    if (guess.is_told) return;
-    if (batches_[op] > 0) {
-      spans_[begun_ - 1].batch = batches_[op];
-      spans_[begun_ - 1].is_rows = IsKind(model_.ops[op], OpKind::kInnerProduct);
-      guess.is_told = true;
-      return;
-    }
-    TakeProduct(call, model_.ops[op], guess);
+    if (guess.span->batch > 0) return;
+    if (batches_[op] == 0) return TakeProduct(call, model_.ops[op], guess);
+    guess.span->batch = batches_[op];
+    guess.span->is_rows = IsKind(model_.ops[op], OpKind::kInnerProduct);
   }
 
   // A convolution computed as a product, image by image, has channels and positions as its sides; a parametrization's
   // product computes a weight; beside modules, what is in none prepares their input (a spectrogram).
   bool HasNoBatch(CallIndex call) const {
-    if (call >= attribution_.of_call.size() || attribution_.of_call[call].layer == kNone) return false;
-    const Layer& layer = attribution_.layers[attribution_.of_call[call].layer];
+    const LayerIndex index = attribution_.PlaceOfCall(call).layer;
+    if (index == kNone) return false;
+    const Layer& layer = attribution_.layers[index];
     return absl::StrContains(layer.type, "convolution") || ComputesWeight(layer) ||
            (has_modules_ && layer.module.empty());
   }
+
+  static int64_t StartOf(const Guess& guess) { return guess.span->start_ns; }
 
   // A loop over samples, or over time, calls the first layer again and again.
   void CountRepeats(CallIndex call, OpIndex op, Guess& guess) const {
@@ -130,7 +126,7 @@ class BatchFinder {
       guess.is_over = guess.first_calls > 0;
       return;
     }
-    const LayerIndex layer = call < attribution_.of_call.size() ? attribution_.of_call[call].layer : kNone;
+    const LayerIndex layer = attribution_.PlaceOfCall(call).layer;
     if (guess.first_calls == 0) {
       guess.first_op = op;
       guess.first_layer = layer;
@@ -168,7 +164,6 @@ class BatchFinder {
 
   const TraceModel& model_;
   const Attribution& attribution_;
-  std::vector<BatchSpan>& spans_;
   std::vector<Guess> guesses_;
   std::vector<int64_t> batches_;  // by op; 0: the op does not show it
   bool has_modules_ = false;
@@ -178,7 +173,7 @@ class BatchFinder {
 }  // namespace
 
 void SetBatchSizes(const TraceModel& model, const Attribution& attribution, ProcessIndex process, ThreadIndex thread,
-                   std::vector<BatchSpan>& spans) {
+                   const std::vector<BatchSpan*>& spans) {
   BatchFinder(model, attribution, spans).Run(process, thread);
 }
 

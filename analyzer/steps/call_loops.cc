@@ -1,7 +1,7 @@
-#include "analyzer/steps/call_loops.h"
-
 #include <cstdlib>
 #include <numeric>
+
+#include "analyzer/steps/measured_steps.h"
 
 namespace dlhook::analyzer::inline steps {
 namespace {
@@ -104,18 +104,17 @@ std::vector<uint32_t> LoopLeaders(const TraceModel& model, const std::vector<OpF
 
 std::vector<bool> LoopRepeats(const TraceModel& model) {
   const std::vector<OpFacts> facts = FactsOfOps(model);
-  std::vector<std::vector<CallIndex>> by_thread(model.threads.size());
-  for (CallIndex call = 0; call < model.calls.size(); ++call) {
-    if (model.calls.parent[call] == kNone && facts[model.calls.op[call]].work == Work::kProduct) {
-      by_thread[model.calls.thread[call]].push_back(call);
-    }
-  }
   std::vector<bool> repeats(model.calls.size());
-  for (std::vector<CallIndex>& calls : by_thread) {
-    absl::c_stable_sort(calls,
-                        [&](CallIndex a, CallIndex b) { return model.calls.start_ns[a] < model.calls.start_ns[b]; });
-    const std::vector<uint32_t> leaders = LoopLeaders(model, facts, calls);
-    for (size_t i = 0; i < calls.size(); ++i) repeats[calls[i]] = leaders[i] != i;
+  for (ThreadIndex thread = 0; thread < model.threads.size(); ++thread) {
+    std::vector<CallIndex> products;
+    const auto [begin, end] = model.calls.RangeOf(thread);
+    for (CallIndex call = begin; call < end; ++call) {
+      const bool is_product = facts[model.calls.op[call]].work == Work::kProduct;
+      if (is_product && model.calls.parent[call] == kNone) products.push_back(call);
+    }
+    std::ranges::stable_sort(products, {}, [&](CallIndex call) { return model.calls.start_ns[call]; });
+    const std::vector<uint32_t> leaders = LoopLeaders(model, facts, products);
+    for (size_t i = 0; i < products.size(); ++i) repeats[products[i]] = leaders[i] != i;
   }
   return repeats;
 }

@@ -7,9 +7,7 @@
 #include "analyzer/model/limits.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/model/same_work.h"
-#include "analyzer/steps/call_loops.h"
 #include "analyzer/steps/step_finder.h"
-#include "analyzer/steps/step_symbols.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline steps {
@@ -20,28 +18,15 @@ constexpr size_t kMinPeriodByKind = 3;
 constexpr size_t kFewSlices = 6;  // different products: of one layer, forward and backward, in two slices
 constexpr double kMostlyRegular = 0.5;
 
-void SortByStart(const TraceModel& model, std::vector<CallIndex>* calls) {
-  const auto earlier = [&](CallIndex a, CallIndex b) { return model.calls.start_ns[a] < model.calls.start_ns[b]; };
-  if (!std::is_sorted(calls->begin(), calls->end(), earlier)) std::stable_sort(calls->begin(), calls->end(), earlier);
-}
-
-std::vector<CallIndex> CallsOfThreads(const TraceModel& model, const std::vector<bool>& threads) {
+// Of a process, or of one of its threads, in order of time.
+std::vector<CallIndex> CallsInOrder(const TraceModel& model, ProcessIndex process, ThreadIndex thread) {
   std::vector<CallIndex> calls;
-  for (CallIndex call = 0; call < model.calls.size(); ++call) {
-    if (threads[model.calls.thread[call]]) calls.push_back(call);
+  const auto [begin, end] = model.calls.RangeOf(thread);
+  for (CallIndex call = begin; call < end; ++call) {
+    if (model.threads[model.calls.thread[call]].process == process) calls.push_back(call);
   }
-  SortByStart(model, &calls);
-  return calls;
-}
-
-// By thread, in one pass, because there may be many threads.
-std::vector<std::vector<CallIndex>> CallsByThread(const TraceModel& model, const std::vector<bool>& threads) {
-  std::vector<std::vector<CallIndex>> calls(threads.size());
-  for (CallIndex call = 0; call < model.calls.size(); ++call) {
-    const ThreadIndex thread = model.calls.thread[call];
-    if (threads[thread]) calls[thread].push_back(call);
-  }
-  for (std::vector<CallIndex>& of_thread : calls) SortByStart(model, &of_thread);
+  const auto start_of = [&](CallIndex call) { return model.calls.start_ns[call]; };
+  if (!std::ranges::is_sorted(calls, {}, start_of)) std::ranges::stable_sort(calls, {}, start_of);
   return calls;
 }
 
@@ -80,20 +65,28 @@ int64_t StartWithCreations(const TraceModel& model, const std::vector<CallIndex>
   return model.calls.start_ns[calls[place]];
 }
 
-void SetBounds(const TraceModel& model, const std::vector<CallIndex>& calls, const std::vector<uint32_t>& places,
-               const StepPattern& pattern, MeasuredTrack& track) {
+// Steps that last until the next one begins, the last one until `end_ns`. `start_of`: of an element of the sequence.
+template <typename StartOf>
+std::vector<Step> StepsOf(const StepPattern& pattern, StartOf start_of, int64_t end_ns) {
+  std::vector<Step> steps;
   for (size_t i = 0; i < pattern.starts.size(); ++i) {
-    MeasuredStep step;
-    step.start_ns = StartWithCreations(model, calls, places[pattern.starts[i]]);
-    step.phase = pattern.regular[i] ? Phase::kSteady : Phase::kOther;
-    if (!track.steps.empty()) track.steps.back().end_ns = step.start_ns;
-    track.steps.push_back(step);
+    const int64_t start_ns = start_of(pattern.starts[i]);
+    if (!steps.empty()) steps.back().end_ns = start_ns;
+    steps.push_back({.start_ns = start_ns, .end_ns = end_ns, .is_regular = pattern.regular[i]});
   }
-  MeasuredStep& last = track.steps.back();
-  last.end_ns = last.start_ns;
-  for (size_t i = places[pattern.starts.back()]; i < calls.size(); ++i) {  // with those that repeat others
-    if (TakesPart(model, calls[i])) last.end_ns = std::max(last.end_ns, model.calls.EndOf(calls[i]));
+  // The first ones, which prepare something in addition, are like the others.
+  for (size_t i = 0; i < steps.size() / 2 && !pattern.regular[i]; ++i)
+    steps[i].is_regular = pattern.starts[i + 1] - pattern.starts[i] >= pattern.period;
+  return steps;
+}
+
+// Of the calls from this one on, with those that repeat others.
+int64_t LastEnd(const TraceModel& model, const std::vector<CallIndex>& calls, uint32_t place) {
+  int64_t end_ns = model.calls.start_ns[calls[place]];
+  for (size_t i = place; i < calls.size(); ++i) {
+    if (TakesPart(model, calls[i])) end_ns = std::max(end_ns, model.calls.EndOf(calls[i]));
   }
+  return end_ns;
 }
 
 void CountGpuWork(const TraceModel& model, const SameWork& same_work, CallIndex call, MeasuredStep& step) {
@@ -106,31 +99,24 @@ void CountGpuWork(const TraceModel& model, const SameWork& same_work, CallIndex 
   if (is_copy) AddSaturated(static_cast<int64_t>(op.copy()->bytes), &step.copied_bytes);
 }
 
-void CountCalls(const TraceModel& model, const std::vector<CallIndex>& calls, MeasuredTrack& track) {
+void CountCalls(const TraceModel& model, const StepTrack& steps, MeasuredTrack& track) {
   const SameWork same_work(model);
-  size_t at = 0;
-  for (CallIndex call : calls) {
-    const int64_t start_ns = model.calls.start_ns[call];
+  ForEachCallIn(model, steps, [&](size_t index, CallIndex call) {
     const Op& op = model.ops[model.calls.op[call]];
-    if (start_ns < track.steps[0].start_ns) {
-      track.calls_before += op.is_creation ? 0 : 1;
-      continue;
-    }
-    while (at + 1 < track.steps.size() && track.steps[at + 1].start_ns <= start_ns) ++at;
-    MeasuredStep& step = track.steps[at];
-    if (start_ns >= step.end_ns && step.end_ns > step.start_ns) continue;  // between requests
+    MeasuredStep& step = track.steps[index];
     ++(op.is_creation ? step.creations : step.calls);
-    if (op.is_creation && !op.cache_hit) ++step.cache_misses;
     if (op.is_trial) ++step.trials;
     CountGpuWork(model, same_work, call, step);
-  }
+  });
 }
 
 // The union of the calls' intervals, divided among the steps.
-void MeasureInLibrary(const TraceModel& model, const std::vector<CallIndex>& calls, MeasuredTrack& track) {
+void MeasureInLibrary(const TraceModel& model, MeasuredTrack& track) {
   int64_t covered_until_ns = track.steps[0].start_ns;
   size_t at = 0;
-  for (CallIndex call : calls) {
+  for (CallIndex call : CallsInOrder(model, track.process, track.thread)) {
+    const bool is_before = model.calls.start_ns[call] < track.steps[0].start_ns;
+    if (is_before && !model.ops[model.calls.op[call]].is_creation) ++track.calls_before;
     int64_t begin_ns = std::max(model.calls.start_ns[call], covered_until_ns);
     const int64_t end_ns = model.calls.EndOf(call);
     covered_until_ns = std::max(covered_until_ns, end_ns);
@@ -146,69 +132,46 @@ void MeasureInLibrary(const TraceModel& model, const std::vector<CallIndex>& cal
   }
 }
 
-int64_t MedianOfLaterHalf(std::vector<int64_t> durations) {
-  durations.erase(durations.begin(), durations.begin() + static_cast<ptrdiff_t>(durations.size() / 2));
-  return QuartilesOf(std::move(durations)).median;
-}
+struct FoundTrack {
+  StepTrack track;
+  size_t period = 0;         // calls of a regular step, without nested ones
+  double regular_calls = 0;  // calls in regular steps
+};
 
-// Marks the first steps while they differ from the later half of the steady ones. Other work (an evaluation before
-// training) is not warm-up and does not end it.
-void MarkWarmUp(size_t period_calls, MeasuredTrack& track) {
-  const std::vector<int64_t> durations = track.Durations(Phase::kSteady);
-  if (durations.size() < 2) return;
-  const double limit_ns = kWarmUpFactor * static_cast<double>(MedianOfLaterHalf(durations));
-  for (size_t i = 0; i < track.steps.size() / 2; ++i) {
-    MeasuredStep& step = track.steps[i];
-    const bool regular = step.phase == Phase::kSteady;
-    const bool slow = static_cast<double>(step.duration_ns()) > limit_ns;
-    if (regular && !slow && step.cache_misses == 0 && step.trials == 0) return;
-    if (regular || step.calls >= static_cast<int64_t>(period_calls)) step.phase = Phase::kWarmUp;
-  }
-}
-
-std::optional<MeasuredTrack> MakeTrack(const TraceModel& model, const std::vector<CallIndex>& calls,
-                                       const Reading& reading) {
+std::optional<FoundTrack> FindTrack(const TraceModel& model, const Reading& reading, ProcessIndex process,
+                                    ThreadIndex thread) {
+  const std::vector<CallIndex> calls = CallsInOrder(model, process, thread);
   std::vector<uint32_t> places;
   const StepSequence sequence = MakeSequence(model, calls, reading, places);
   const StepPattern pattern = FindSteps(sequence);
   if (pattern.starts.empty()) return std::nullopt;
-  MeasuredTrack track;
-  SetBounds(model, calls, places, pattern, track);
-  CountCalls(model, calls, track);
-  MeasureInLibrary(model, calls, track);
-  MarkWarmUp(pattern.period, track);
-  track.period = pattern.period;
-  track.regular_calls = pattern.coverage * static_cast<double>(sequence.size());
-  return track;
-}
-
-std::vector<MeasuredTrack> TracksOfThreads(const TraceModel& model, const std::vector<bool>& threads,
-                                           const Reading& reading) {
-  std::vector<MeasuredTrack> tracks;
-  const std::vector<std::vector<CallIndex>> calls = CallsByThread(model, threads);
-  for (ThreadIndex thread = 0; thread < calls.size(); ++thread) {
-    if (calls[thread].empty()) continue;
-    if (auto track = MakeTrack(model, calls[thread], reading)) {
-      track->thread = thread;
-      tracks.push_back(*std::move(track));
-    }
-  }
-  return tracks;
+  const auto start_of = [&](size_t i) { return StartWithCreations(model, calls, places[i]); };
+  const int64_t end_ns = LastEnd(model, calls, places[pattern.starts.back()]);
+  return FoundTrack{.track = {.process = process, .thread = thread, .steps = StepsOf(pattern, start_of, end_ns)},
+                    .period = pattern.period,
+                    .regular_calls = pattern.coverage * static_cast<double>(sequence.size())};
 }
 
 // All threads together, or each for itself if that explains clearly more: the order of threads that serve requests
 // independently is accidental.
-std::vector<MeasuredTrack> TracksOfProcess(const TraceModel& model, const std::vector<bool>& threads,
-                                           const Reading& reading) {
-  std::optional<MeasuredTrack> together = MakeTrack(model, CallsOfThreads(model, threads), reading);
-  std::vector<MeasuredTrack> apart;
-  if (absl::c_count(threads, true) > 1) apart = TracksOfThreads(model, threads, reading);
+std::vector<FoundTrack> FindTracks(const TraceModel& model, const Reading& reading, ProcessIndex process) {
+  std::vector<ThreadIndex> threads;
+  for (ThreadIndex thread = 0; thread < model.threads.size(); ++thread) {
+    if (model.threads[thread].process == process) threads.push_back(thread);
+  }
+  std::optional<FoundTrack> together = FindTrack(model, reading, process, kNone);
+  std::vector<FoundTrack> tracks;
   double regular_calls = 0;
-  for (const MeasuredTrack& track : apart) regular_calls += track.regular_calls;
-  if (!together || together->regular_calls < 0.8 * regular_calls) return apart;
-  apart.assign(1, {});
-  apart.front() = *std::move(together);  // not copied: it may have a step for each call
-  return apart;
+  for (size_t i = 0; threads.size() > 1 && i < threads.size(); ++i) {
+    std::optional<FoundTrack> track = FindTrack(model, reading, process, threads[i]);
+    if (!track) continue;
+    regular_calls += track->regular_calls;
+    tracks.push_back(*std::move(track));
+  }
+  if (!together || together->regular_calls < 0.8 * regular_calls) return tracks;
+  tracks.assign(1, {});
+  tracks.front() = *std::move(together);  // not copied: it may have a step for each call
+  return tracks;
 }
 
 // XLA passes slices of products to its threads, several at a time, and outside of its profiler's windows nothing says which
@@ -233,7 +196,7 @@ bool AreFewSlices(const TraceModel& model, ProcessIndex process) {
 }
 
 // Of JAX outside of jit, whose operations are programs of their own: by the order in which programs run, in windows.
-std::optional<MeasuredTrack> TrackByPrograms(const TraceModel& model, ProcessIndex process) {
+std::optional<FoundTrack> TrackByPrograms(const TraceModel& model, ProcessIndex process) {
   struct Run {
     int64_t start_ns = INT64_MAX, end_ns = 0;
     const std::string* program = nullptr;
@@ -263,36 +226,33 @@ std::optional<MeasuredTrack> TrackByPrograms(const TraceModel& model, ProcessInd
   sequence.symbols.resize(symbols.size());
   const StepPattern pattern = FindSteps(sequence);
   if (pattern.coverage < kMostlyRegular || pattern.period < kMinPeriodByKind) return std::nullopt;
-  MeasuredTrack track = {.period = pattern.period,
-                         .regular_calls = pattern.coverage * static_cast<double>(sequence.size())};
-  for (size_t i = 0; i < pattern.starts.size(); ++i) {
-    const int64_t start_ns = in_order[pattern.starts[i]].start_ns;
-    if (!track.steps.empty()) track.steps.back().end_ns = start_ns;
-    track.steps.push_back({.start_ns = start_ns,
-                           .end_ns = in_order.back().end_ns,
-                           .phase = pattern.regular[i] ? Phase::kSteady : Phase::kOther});
-  }
-  return track;
-}
-
-std::vector<bool> ThreadsOf(const TraceModel& model, ProcessIndex process) {
-  std::vector<bool> threads(model.threads.size());
-  for (size_t i = 0; i < threads.size(); ++i) threads[i] = model.threads[i].process == process;
-  return threads;
+  const auto start_of = [&](size_t i) { return in_order[i].start_ns; };
+  return FoundTrack{.track = {.process = process, .steps = StepsOf(pattern, start_of, in_order.back().end_ns)},
+                    .period = pattern.period};
 }
 
 }  // namespace
 
-void MeasureTrack(const TraceModel& model, MeasuredTrack& track) {
-  if (track.steps.empty()) return;
-  std::vector<bool> threads = ThreadsOf(model, track.process);
-  if (track.thread != kNone) {
-    threads.assign(threads.size(), false);
-    threads[track.thread] = true;
+StepKind MainKind(const StepTrack& track) {
+  for (StepKind kind : {StepKind::kTraining, StepKind::kInference}) {
+    if (absl::c_any_of(track.steps, [&](const Step& step) { return step.kind == kind; })) return kind;
   }
-  const std::vector<CallIndex> calls = CallsOfThreads(model, threads);
-  CountCalls(model, calls, track);
-  MeasureInLibrary(model, calls, track);
+  return StepKind::kUnknown;
+}
+
+MeasuredTrack MeasureSteps(const TraceModel& model, const StepTrack& steps) {
+  MeasuredTrack track = {.process = steps.process, .thread = steps.thread, .by_kind_only = steps.by_kind_only};
+  const StepKind main_kind = MainKind(steps);
+  track.steps.reserve(steps.steps.size());
+  for (const Step& step : steps.steps) {
+    const bool is_steady = step.kind == main_kind && step.is_regular;
+    const Phase phase = step.is_warm_up ? Phase::kWarmUp : is_steady ? Phase::kSteady : Phase::kOther;
+    track.steps.push_back({.start_ns = step.start_ns, .end_ns = step.end_ns, .phase = phase});
+  }
+  if (track.steps.empty()) return track;
+  CountCalls(model, steps, track);
+  MeasureInLibrary(model, track);
+  return track;
 }
 
 const char* PhaseName(Phase phase) {
@@ -305,46 +265,30 @@ int64_t MeasuredTrack::Count(Phase phase) const {
   return absl::c_count_if(steps, [&](const MeasuredStep& step) { return step.phase == phase; });
 }
 
-std::vector<int64_t> MeasuredTrack::Durations(Phase phase) const {
-  std::vector<int64_t> durations;
-  for (const MeasuredStep& step : steps) {
-    if (step.phase == phase) durations.push_back(step.duration_ns());
-  }
-  const bool last_too = !steps.empty() && steps.back().phase == phase;
-  if (last_too && durations.size() > 1) durations.pop_back();
-  return durations;
-}
-
-std::vector<MeasuredTrack> FindStepsByCalls(const TraceModel& model) {
-  std::vector<MeasuredTrack> all;
+std::vector<StepTrack> FindStepsByCalls(const TraceModel& model) {
+  std::vector<StepTrack> all;
   const std::vector<bool> repeats = LoopRepeats(model);
-  const Reading exact = {repeats, MakeSymbols(model.ops)};
-  const Reading coarse = {repeats, MakeCoarseSymbols(model.ops)};
+  const Reading exact = {repeats, MakeSymbols(model.ops, /*with_shapes=*/true)};
+  const Reading coarse = {repeats, MakeSymbols(model.ops, /*with_shapes=*/false)};
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
-    const std::vector<bool> threads = ThreadsOf(model, process);
-    std::vector<MeasuredTrack> tracks;
     if (AreFewSlices(model, process)) continue;
-    if (std::optional<MeasuredTrack> by_programs = TrackByPrograms(model, process)) {
-      MeasureTrack(model, *by_programs);
-      tracks.push_back(*std::move(by_programs));
+    std::vector<FoundTrack> found;
+    if (std::optional<FoundTrack> by_programs = TrackByPrograms(model, process)) {
+      found.push_back(*std::move(by_programs));
     } else {
-      tracks = TracksOfProcess(model, threads, exact);
+      found = FindTracks(model, exact, process);
     }
-    const bool by_kind_only = tracks.empty();
+    const bool by_kind_only = found.empty();
     if (by_kind_only) {
-      tracks = TracksOfProcess(model, threads, coarse);
-      std::erase_if(tracks, [](const MeasuredTrack& track) { return track.period < kMinPeriodByKind; });
+      found = FindTracks(model, coarse, process);
+      std::erase_if(found, [](const FoundTrack& track) { return track.period < kMinPeriodByKind; });
     }
-    for (MeasuredTrack& track : tracks) {
-      track.process = process;
-      track.by_kind_only = by_kind_only;
-      all.push_back(std::move(track));
+    for (FoundTrack& track : found) {
+      track.track.by_kind_only = by_kind_only;
+      all.push_back(std::move(track.track));
     }
   }
-  const auto length_ns = [](const MeasuredTrack& track) {
-    return track.steps.back().end_ns - track.steps.front().start_ns;
-  };
-  absl::c_stable_sort(all, [&](const MeasuredTrack& a, const MeasuredTrack& b) { return length_ns(a) > length_ns(b); });
+  SortByLength(&all);
   return all;
 }
 

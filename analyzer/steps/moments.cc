@@ -5,7 +5,6 @@
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/layers/op_facts.h"
 #include "analyzer/model/scope_looks.h"
-#include "analyzer/steps/xla_turns.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline steps {
@@ -76,16 +75,10 @@ class Collector {
     CollectCalls();
     result_.moments.Order(scopes);
     result_.moments.Merge(scopes);
-    for (const ScopeWindow& window : model_.scope_windows) {
-      if (window.process == process_) result_.windows.push_back({window.start_ns, window.end_ns});
-    }
     return std::move(result_);
   }
 
  private:
-  // How the walk treats a scope: as a moment, as something that contains moments, or as part of a moment.
-  enum class Stand : uint8_t { kTransparent, kMoment, kInside };
-
   struct Closure {
     int64_t end_ns = -1;  // where the optimizer's own operations begin, else of its last scope
     bool is_open = false;
@@ -138,17 +131,17 @@ class Collector {
     MarkWork();
     MarkClosures();
     MarkRegions();
-    stands_.assign(model_.scopes.size(), Stand::kTransparent);
+    is_in_moment_.assign(model_.scopes.size(), false);
     for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
       if (scope == kSampleScopes) ReserveFor(model_.scopes.size());
       if (!IsOfProcess(scope)) continue;
       const ScopeIndex parent = model_.scopes.parent[scope];
       NoteLinks(scope);
-      if (parent != kNone && stands_[parent] != Stand::kTransparent) {
-        stands_[scope] = Stand::kInside;
-        continue;
+      if (parent != kNone && is_in_moment_[parent]) {
+        is_in_moment_[scope] = true;
+      } else {
+        AddScope(scope);
       }
-      AddScope(scope);
     }
   }
 
@@ -249,7 +242,7 @@ class Collector {
 
   // Of a CUDA graph that an operation of XLA's launches.
   void AddGraph(ScopeIndex scope, const std::vector<ReplayedPart>& parts) {
-    stands_[scope] = Stand::kMoment;
+    is_in_moment_[scope] = true;
     for (size_t i = 0; i < parts.size(); ++i) {
       Moment moment = result_.moments.OfScope(scope, KindOf(parts[i].place.direction));
       moment.KeepPart(i, parts.size());
@@ -265,13 +258,14 @@ class Collector {
     if (of_several_.contains(scope)) return;
     const ScopeRole role = model_.RoleOf(scope);
     MomentKind kind = KindOfScope(scope, role, attribution_.PlaceOfScope(scope));
-    if (kind == MomentKind::kOther && IsTransparent(scope, role)) return;
+    const bool may_contain_moments = model_.scopes.look[scope].kind != Scope::kFrameworkOp || EnclosesOps(role);
+    if (kind == MomentKind::kOther && may_contain_moments) return;
     const auto closure = closures_.find(scope);
-    if (closure == closures_.end()) stands_[scope] = Stand::kMoment;
+    if (closure == closures_.end()) is_in_moment_[scope] = true;
     // Before its last gradients an optimizer makes no final update; what it does after them is a part of that.
     const auto around = closures_.find(update_around_[scope]);
     if (kind == MomentKind::kUpdate && around != closures_.end()) {
-      stands_[scope] = Stand::kMoment;
+      is_in_moment_[scope] = true;
       if (model_.scopes.start_ns[scope] >= around->second.end_ns) return;
       kind = MomentKind::kZeroGrad;
     }
@@ -338,17 +332,6 @@ class Collector {
     return kind;
   }
 
-  bool IsTransparent(ScopeIndex scope, ScopeRole role) const {
-    switch (model_.scopes.look[scope].kind) {
-      case Scope::kFrameworkOp:
-        return EnclosesOps(role);
-      case Scope::kGraphNode:  // a node for a function call or a loop contains other nodes
-        return true;
-      default:
-        return true;
-    }
-  }
-
   void CollectCalls() {
     for (CallIndex call = 0; call < model_.calls.size(); ++call) {
       if (model_.threads[model_.calls.thread[call]].process != process_) continue;
@@ -356,7 +339,7 @@ class Collector {
       if (model_.calls.parent[call] != kNone || !TellsSteps(op)) continue;
       if (result_.has_compiled && op.family == kOneDnnTap.family) continue;  // known by operations, in windows
       const ScopeIndex scope = model_.calls.ScopeOf(call);
-      if ((scope != kNone && stands_[scope] != Stand::kTransparent) || IsOfXla(call)) continue;
+      if ((scope != kNone && is_in_moment_[scope]) || IsOfXla(call)) continue;
       AddCall(call, op);
     }
   }
@@ -366,16 +349,12 @@ class Collector {
     if (!result_.has_compiled) return false;
     const ScopeIndex scope = model_.calls.ScopeOf(call);
     if (scope != kNone && model_.scopes.look[scope].kind == Scope::kXlaOp) return true;
-    return IsCompilation(PlaceOfCall(call));
+    return IsCompilation(attribution_.PlaceOfCall(call));
   }
 
   // A compiler may compute something, too: folds constants, packs weights. That is no pass of the network.
   bool IsCompilation(const Place& place) const {
     return place.layer != kNone && attribution_.layers[place.layer].type == "compilation";
-  }
-
-  Place PlaceOfCall(CallIndex call) const {
-    return call < attribution_.of_call.size() ? attribution_.of_call[call] : Place();
   }
 
   // A graph launch stands for the calls captured into it, each with an equal part of the call's time on the host.
@@ -405,7 +384,7 @@ class Collector {
   void AddCall(CallIndex call, const Op& op) {
     const auto replay = replays_.find(call);
     if (replay != replays_.end()) return AddReplay(call, replay->second);
-    const Place place = PlaceOfCall(call);
+    const Place place = attribution_.PlaceOfCall(call);
     MomentKind kind = KindOf(place.direction);
     if (kind == MomentKind::kOther && !IsCompilation(place)) kind = KindOf(op.direction);
     result_.has_updates |= kind == MomentKind::kUpdate;
@@ -422,7 +401,7 @@ class Collector {
   std::vector<bool> arrives_;   // by scope
   bool has_modules_ = false;
   bool nodes_are_in_functions_ = false;                          // of TensorFlow's graphs
-  std::vector<Stand> stands_;                                    // by scope
+  std::vector<bool> is_in_moment_;                               // by scope: it is one, or in one
   CompactColumn<ScopeIndex, int8_t, AsDistance> update_around_;  // by scope: the innermost update that contains it
   absl::flat_hash_set<ScopeIndex> of_several_;                   // compiled regions
   absl::flat_hash_map<ScopeIndex, Closure> closures_;            // by update
@@ -445,7 +424,7 @@ Moment Moments::OfCall(CallIndex call, MomentKind kind) const {
   moment.kind = kind;
   moment.thread = model_->calls.thread[call];
   moment.index = call;
-  moment.layer = call < attribution_->of_call.size() ? attribution_->of_call[call].layer : kNone;
+  moment.layer = attribution_->PlaceOfCall(call).layer;
   moment.rank = RankOf(moment.layer, model_->calls.op[call]);
   return moment;
 }

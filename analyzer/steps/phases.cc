@@ -4,7 +4,6 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/steps/batch_size.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/moments.h"
@@ -62,24 +61,19 @@ std::map<ThreadIndex, Moments> MomentsByThread(const TraceModel& model, const At
 // The batch size of each run separately: those of one step may differ.
 void SetBatchesOfRuns(const TraceModel& model, const Attribution& attribution, const StepTrack& track,
                       std::vector<StepItem>& items) {
-  const auto is_run = [](const StepItem& item) { return item.kind == MomentKind::kForward; };
-  std::vector<BatchSpan> runs;
-  for (const StepItem& item : items) {
-    if (is_run(item)) runs.push_back({item.start_ns, item.end_ns});
+  std::vector<BatchSpan*> runs;
+  for (StepItem& item : items) {
+    if (item.kind == MomentKind::kForward) runs.push_back(&item);
   }
   SetBatchSizes(model, attribution, track.process, track.thread, runs);
-  size_t next = 0;
-  for (StepItem& item : items) {
-    if (!is_run(item)) continue;
-    item.batch = runs[next].batch;
-    item.batch_is_rows = runs[next++].is_rows;
-  }
 }
 
 void SetBatchesOfSteps(const TraceModel& model, const Attribution& attribution, StepTrack& track) {
   std::vector<BatchSpan> steps;
   for (const Step& step : track.steps) steps.push_back({step.start_ns, step.end_ns, step.batch, step.batch_is_rows});
-  SetBatchSizes(model, attribution, track.process, track.thread, steps);
+  std::vector<BatchSpan*> spans;
+  for (BatchSpan& step : steps) spans.push_back(&step);
+  SetBatchSizes(model, attribution, track.process, track.thread, spans);
   for (size_t i = 0; i < steps.size(); ++i) {
     Step& step = track.steps[i];
     if (step.batch != steps[i].batch) step.samples = steps[i].batch * step.micro_steps * step.updates_of_most;
@@ -112,58 +106,42 @@ std::vector<StepTrack> TracksByScopes(const TraceModel& model, const Attribution
   return tracks;
 }
 
-// A step without known meaning: it has neither directions nor scopes.
-Step PlainStep(const MeasuredStep& measured) {
-  Step step;
-  step.start_ns = measured.start_ns;
-  step.end_ns = measured.end_ns;
-  return step;
-}
-
 // By step: the end of the last call that began in it.
-std::vector<int64_t> LastCallEnds(const TraceModel& model, const MeasuredTrack& track) {
-  std::vector<int64_t> ends(track.steps.size());
-  for (size_t i = 0; i < ends.size(); ++i) ends[i] = track.steps[i].start_ns;
-  const auto [begin, end] = model.calls.RangeOf(track.thread);
-  for (CallIndex call = begin; call < end; ++call) {
-    if (model.threads[model.calls.thread[call]].process != track.process) continue;
-    const int64_t start_ns = model.calls.start_ns[call];
-    const auto after = absl::c_upper_bound(
-        track.steps, start_ns, [](int64_t ns, const MeasuredStep& measured) { return ns < measured.start_ns; });
-    if (after == track.steps.begin()) continue;
-    int64_t& end_ns = ends[static_cast<size_t>(after - track.steps.begin()) - 1];
-    end_ns = std::max(end_ns, start_ns + model.calls.duration_ns[call]);
-  }
+std::vector<int64_t> LastCallEnds(const TraceModel& model, const StepTrack& track) {
+  std::vector<int64_t> ends;
+  for (const Step& step : track.steps) ends.push_back(step.start_ns);
+  ForEachCallIn(model, track,
+                [&](size_t step, CallIndex call) { ends[step] = std::max(ends[step], model.calls.EndOf(call)); });
   return ends;
 }
 
 // Steps with the bounds that the step finder found, except that requests end with their own work; what follows the
 // gradients of an irregular one is validation.
 StepTrack TrackByCalls(const TraceModel& model, const Attribution& attribution, const ProcessMoments& moments,
-                       const MeasuredTrack& measured) {
-  StepTrack track = {.process = measured.process, .thread = measured.thread, .by_kind_only = measured.by_kind_only};
+                       const StepTrack& found) {
+  StepTrack track = {.process = found.process, .thread = found.thread, .by_kind_only = found.by_kind_only};
   std::vector<int64_t> cuts;
-  for (const MeasuredStep& step : measured.steps) cuts.push_back(step.start_ns);
+  for (const Step& step : found.steps) cuts.push_back(step.start_ns);
   std::vector<StepItem> items = MakeItems(moments.moments, attribution, moments.trained_links, cuts);
   std::erase_if(items, [&](const StepItem& item) { return item.start_ns < cuts.front(); });
   SetBatchesOfRuns(model, attribution, track, items);
   const std::vector<Step> told = AssembleSteps(model, attribution, moments.moments, items, /*has_cuts=*/true);
-  const std::vector<int64_t> last_call_ends = LastCallEnds(model, measured);
-  track.steps.reserve(std::max(measured.steps.size(), told.size()));
+  const std::vector<int64_t> last_call_ends = LastCallEnds(model, found);
+  track.steps.reserve(std::max(found.steps.size(), told.size()));
   size_t next = 0;
-  for (const MeasuredStep& step : measured.steps) {
+  for (const Step& step : found.steps) {
     const size_t first = track.steps.size();
     for (; next < told.size() && told[next].start_ns < step.end_ns; ++next) track.steps.push_back(told[next]);
-    if (track.steps.size() == first) track.steps.push_back(PlainStep(step));
+    if (track.steps.size() == first) track.steps.push_back(step);  // it has neither directions nor scopes
     track.steps[first].start_ns = step.start_ns;
-    for (size_t i = first; i + 1 < track.steps.size(); ++i) track.steps[i].end_ns = track.steps[i + 1].start_ns;
-    Step& last = track.steps.back();
-    last.end_ns = step.end_ns;
-    if (last.kind == StepKind::kInference) {
-      last.end_ns = std::min(step.end_ns, last_call_ends[static_cast<size_t>(&step - measured.steps.data())]);
+    for (size_t i = first; i < track.steps.size(); ++i) {
+      Step& part = track.steps[i];
+      part.is_regular = step.is_regular;
+      part.end_ns = i + 1 < track.steps.size() ? track.steps[i + 1].start_ns : step.end_ns;
     }
-    const bool is_regular = step.phase != Phase::kOther;
-    for (size_t i = first; i < track.steps.size(); ++i) track.steps[i].is_regular = is_regular;
+    Step& last = track.steps.back();
+    const int64_t last_call_end_ns = last_call_ends[static_cast<size_t>(&step - found.steps.data())];
+    if (last.kind == StepKind::kInference) last.end_ns = std::min(last.end_ns, last_call_end_ns);
   }
   return track;
 }
@@ -183,16 +161,12 @@ void CutToStep(Step& step) {
 
 void SetHasScopes(const TraceModel& model, const ProcessMoments& moments, StepTrack& track) {
   if (!moments.has_op_scopes) return;
-  std::vector<std::pair<int64_t, int64_t>> slow;  // ascending, as steps are
-  for (const ScopeWindow& window : model.scope_windows) {
-    if (window.is_slow_step && window.process == track.process) slow.emplace_back(window.start_ns, window.end_ns);
-  }
-  absl::c_sort(slow);
-  auto next = slow.begin();
+  const bool has_windows = HasWindows(model, track.process);
   for (Step& step : track.steps) {
-    step.has_scopes = moments.windows.empty() || EndOfWindow(moments, step.start_ns) >= LastPhaseEnd(step);
-    while (next != slow.end() && next->second <= step.start_ns) ++next;
-    step.is_kept_as_slow = step.has_scopes && next != slow.end() && next->first <= step.start_ns;
+    const ScopeWindow* const window = LastWindow(model, track.process, step.start_ns);
+    const bool is_in_window = window != nullptr && window->end_ns >= LastPhaseEnd(step);
+    step.has_scopes = !has_windows || is_in_window;
+    step.is_kept_as_slow = is_in_window && window->is_slow_step;
   }
 }
 
@@ -228,17 +202,17 @@ void LeaveOutStopped(const TraceModel& model, StepTrack& track) {
 }
 
 std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attribution& attribution, ProcessIndex process,
-                                       std::optional<std::vector<MeasuredTrack>>* found) {
+                                       std::optional<std::vector<StepTrack>>* found) {
   const ProcessMoments moments = CollectMoments(model, attribution, process);
   // A light tap records the updates of all steps, but the ops of some only: without updates, calls are better evidence.
   const bool by_scopes = (moments.has_updates || moments.has_backward_scopes ||
-                          (moments.has_forward_scopes && (moments.windows.empty() || moments.has_compiled)));
+                          (moments.has_forward_scopes && (!HasWindows(model, process) || moments.has_compiled)));
   std::vector<StepTrack> tracks;
   if (by_scopes) tracks = TracksByScopes(model, attribution, process, moments);
   std::erase_if(tracks, [](const StepTrack& track) { return track.steps.empty(); });
   if (tracks.empty()) {
     if (!*found) *found = FindStepsByCalls(model);
-    for (const MeasuredTrack& track : **found) {
+    for (const StepTrack& track : **found) {
       if (track.process == process) tracks.push_back(TrackByCalls(model, attribution, moments, track));
     }
   }
@@ -287,8 +261,14 @@ std::string StepName(StepKind kind, const std::string& sort) {
   return sort.empty() ? StepKindName(kind) : absl::StrCat(StepKindName(kind), " (", sort, ")");
 }
 
+void SortByLength(std::vector<StepTrack>* tracks) {
+  std::ranges::stable_sort(*tracks, std::greater<>(), [](const StepTrack& track) {
+    return track.steps.back().end_ns - track.steps.front().start_ns;
+  });
+}
+
 std::vector<StepTrack> FindStepTracks(const TraceModel& model, const Attribution& attribution) {
-  std::optional<std::vector<MeasuredTrack>> found;  // made if scopes do not tell the steps of a process
+  std::optional<std::vector<StepTrack>> found;  // made if scopes do not tell the steps of a process
   std::vector<StepTrack> all;
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
     for (StepTrack& track : TracksOfProcess(model, attribution, process, &found)) all.push_back(std::move(track));
@@ -303,10 +283,7 @@ std::vector<StepTrack> FindStepTracks(const TraceModel& model, const Attribution
     const ProcessInfo& process = model.processes[track.process];
     return process.calls == 0 && train.contains(process.parent_pid);
   });
-  const auto length_ns = [](const StepTrack& track) {
-    return track.steps.back().end_ns - track.steps.front().start_ns;
-  };
-  absl::c_stable_sort(all, [&](const StepTrack& a, const StepTrack& b) { return length_ns(a) > length_ns(b); });
+  SortByLength(&all);
   all = Judged(std::move(all));
   for (StepTrack& track : all) CountWaitsForWorkers(model, track);
   return all;
@@ -319,11 +296,10 @@ std::vector<AskedWork> AskedWorkOf(const TraceModel& model, const StepTrack& tra
     if (thread == kNone || model.threads[thread].process != track.process) continue;
     if (track.thread != kNone && track.thread != thread) continue;
     const int64_t asked_ns = GpuAskedNs(model, activity);
-    const auto after =
-        absl::c_upper_bound(track.steps, asked_ns, [](int64_t ns, const Step& step) { return ns < step.start_ns; });
-    if (after == track.steps.begin() || asked_ns >= (after - 1)->end_ns) continue;
-    AskedWork& work = works[static_cast<size_t>(after - track.steps.begin()) - 1];
-    if (model.gpu.end_ns[activity] == (after - 1)->end_ns) work.asked_ns = asked_ns;
+    const Step* const step = StepAt(track, asked_ns);
+    if (step == nullptr) continue;
+    AskedWork& work = works[static_cast<size_t>(step - track.steps.data())];
+    if (model.gpu.end_ns[activity] == step->end_ns) work.asked_ns = asked_ns;
     work.end_ns = std::max(work.end_ns, model.gpu.end_ns[activity]);
   }
   return works;

@@ -71,8 +71,54 @@ struct StepTrack {
   std::vector<Step> steps;
 };
 
-// Tracks with most time first. From scopes and directions if there are any, else from the steps that
-// steps/measured_steps.h finds in the order of ops.
+// The last of these (ascending, by start_ns) that begins by then; null: none.
+template <typename Intervals>
+auto* LastBegun(Intervals& intervals, int64_t ns) {
+  const auto after =
+      std::ranges::upper_bound(intervals, ns, {}, [](const auto& interval) { return interval.start_ns; });
+  return after == intervals.begin() ? nullptr : &*std::prev(after);
+}
+
+// Of a process's windows of recording, the last one that begins by then; null: none.
+inline const ScopeWindow* LastWindow(const TraceModel& model, ProcessIndex process, int64_t ns) {
+  const auto begins = [](const ScopeWindow& window) { return std::pair(window.process, window.start_ns); };
+  const auto after = std::ranges::upper_bound(model.scope_windows, std::pair(process, ns), {}, begins);
+  const bool has = after != model.scope_windows.begin() && std::prev(after)->process == process;
+  return has ? &*std::prev(after) : nullptr;
+}
+
+// Whether only parts of the process were recorded in full, by a light tap.
+inline bool HasWindows(const TraceModel& model, ProcessIndex process) {
+  return LastWindow(model, process, INT64_MAX) != nullptr;
+}
+
+// The end of the window that contains `ns`; less than that: none does.
+inline int64_t EndOfWindow(const TraceModel& model, ProcessIndex process, int64_t ns) {
+  const ScopeWindow* const window = LastWindow(model, process, ns);
+  return window == nullptr ? INT64_MIN : window->end_ns;
+}
+
+// The step in which it lies; null: none.
+inline const Step* StepAt(const StepTrack& track, int64_t ns) {
+  const Step* const step = LastBegun(track.steps, ns);
+  return step != nullptr && ns < step->end_ns ? step : nullptr;
+}
+
+// `visit`s the calls that begin in steps of the track, with the step's number.
+template <typename Visit>
+void ForEachCallIn(const TraceModel& model, const StepTrack& track, Visit visit) {
+  const auto [begin, end] = model.calls.RangeOf(track.thread);
+  for (CallIndex call = begin; call < end; ++call) {
+    if (model.threads[model.calls.thread[call]].process != track.process) continue;
+    const Step* const step = StepAt(track, model.calls.start_ns[call]);
+    if (step != nullptr) visit(static_cast<size_t>(step - track.steps.data()), call);
+  }
+}
+
+// Most time first.
+void SortByLength(std::vector<StepTrack>* tracks);
+
+// Tracks with most time first. From scopes and directions if there are any, else from the steps that FindStepsByCalls finds in the order of ops.
 std::vector<StepTrack> FindStepTracks(const TraceModel& model, const Attribution& attribution);
 
 // The GPU work that steps ask for: it may end long after the host has asked for all of it.

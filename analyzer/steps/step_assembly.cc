@@ -3,8 +3,6 @@
 
 #include <set>
 
-#include "analyzer/steps/step_beginnings.h"
-
 namespace dlhook::analyzer::inline steps {
 namespace {
 
@@ -30,11 +28,10 @@ class Assembler {
       has_updates_ |= item.kind == MomentKind::kUpdate;
       has_backward_ |= item.kind == MomentKind::kBackward;
     }
+    if (items_.empty()) return;
     zero_grad_begins_ = ZeroGradBegins();
-    const bool is_light = !items_.empty() && absl::c_any_of(model_.scope_windows, [&](const ScopeWindow& window) {
-      return window.process == model_.threads[moments_[items_.front().first].thread].process;
-    });
-    if (is_light && !has_cuts_) LearnUpdates();
+    process_ = model_.threads[moments_[items_.front().first].thread].process;
+    if (HasWindows(model_, process_) && !has_cuts_) LearnUpdates();
   }
 
   std::vector<Step> Run() {
@@ -43,7 +40,7 @@ class Assembler {
     JoinTurns(drafts);
     std::vector<Step> steps;
     steps.reserve(drafts.size());
-    for (size_t i = 0; i < drafts.size(); ++i) steps.push_back(MakeStep(drafts[i]));
+    for (const Draft& draft : drafts) steps.push_back(MakeStep(draft));
     SetEnds(drafts, steps);
     return steps;
   }
@@ -58,24 +55,19 @@ class Assembler {
     return false;
   }
 
-  // An optimizer's step, identified by its name and where it was called; {}: the item is none.
+  // An optimizer's step, identified by its name and where it was called; {}: the moment is none.
   using Mark = std::pair<uint32_t, uint32_t>;
-  Mark MarkOf(const StepItem& item) const {
-    if (item.kind != MomentKind::kUpdate) return {};
-    const Moment moment = moments_[item.first];
+  Mark MarkAt(size_t i) const {
+    if (moments_.KindOf(i) != MomentKind::kUpdate) return {};
+    const Moment moment = moments_[i];
     if (!moment.is_scope || moment.is_graph_node) return {};
     return {moment.name + 1, model_.scopes.look[moment.index].stack};
   }
+  Mark MarkOf(const StepItem& item) const { return item.kind == MomentKind::kUpdate ? MarkAt(item.first) : Mark(); }
 
   // Recorded by a light tap that left out what the step consists of.
   bool IsBetweenWindows(const StepItem& item) const {
-    const ProcessIndex process = model_.threads[moments_[item.first].thread].process;
-    const auto after = std::upper_bound(
-        model_.scope_windows.begin(), model_.scope_windows.end(), std::pair(process, item.start_ns),
-        [](const auto& at, const ScopeWindow& window) { return at < std::pair(window.process, window.start_ns); });
-    const bool is_in = after != model_.scope_windows.begin() && std::prev(after)->process == process &&
-                       item.start_ns < std::prev(after)->end_ns;
-    return !is_in;
+    return EndOfWindow(model_, process_, item.start_ns) <= item.start_ns;
   }
 
   // How often each optimizer steps in a training step that was recorded in full: in most of them.
@@ -84,10 +76,10 @@ class Assembler {
     for (const Draft& draft : CutAtUpdates()) {
       std::map<Mark, int64_t> counts;
       bool is_whole = Has(draft, MomentKind::kBackward);
-      for (size_t i = draft.begin; i < draft.end; ++i) {
-        const Mark mark = MarkOf(items_[i]);
+      for (const StepItem& item : ItemsOf(draft)) {
+        const Mark mark = MarkOf(item);
         if (mark == Mark()) continue;
-        is_whole = is_whole && !IsBetweenWindows(items_[i]);
+        is_whole = is_whole && !IsBetweenWindows(item);
         ++counts[mark];
       }
       for (const auto& [mark, count] : counts) {
@@ -112,23 +104,19 @@ class Assembler {
     const StepItem& last = items_[end - 1];
     const Mark mark = MarkOf(item), ended = MarkOf(last);
     if (ended == Mark()) return false;
-    const auto count = [&](const Mark& of) {
-      int64_t found = 0;
-      for (size_t i = current.begin; i < current.end; ++i) found += MarkOf(items_[i]) == of ? 1 : 0;
-      return found;
-    };
     if (mark == Mark() && item.kind != MomentKind::kBackward) return false;
     if (!IsBetweenWindows(last) && (mark == Mark() || !IsBetweenWindows(item))) return false;
     const auto are_in_one = [&](const Mark& a, const Mark& b) { return in_one_step_.contains({a, b}); };
     if (are_in_one(mark, mark) && are_in_one(ended, ended) && !are_in_one(mark, ended)) return true;
     const Mark& of = mark == Mark() ? ended : mark;
-    return count(of) >= updates_per_step_.at(of);
+    return absl::c_count_if(ItemsOf(current), [&](const StepItem& own) { return MarkOf(own) == of; }) >=
+           updates_per_step_.at(of);
   }
 
-  bool Begins(const Draft& current, const StepItem& item) const {
+  // `is_done`: the step so far has what steps end with.
+  bool Begins(const Draft& current, bool is_done, const StepItem& item) const {
     if (has_cuts_) return item.at_cut;
     if (!updates_per_step_.empty() && FollowsLightStep(current, item)) return true;
-    const bool is_done = Has(current, has_updates_ ? MomentKind::kUpdate : MomentKind::kBackward);
     if (!is_done) return false;
     return item.kind == MomentKind::kInput || item.kind == MomentKind::kForward ||
            (item.kind == MomentKind::kZeroGrad && zero_grad_begins_) || IsNextFunction(current, item);
@@ -141,18 +129,25 @@ class Assembler {
     return function >= 0 && function != moments_[items_[current.end - 1].first].function;
   }
 
+  absl::Span<const StepItem> ItemsOf(const Draft& draft) const {
+    return absl::MakeConstSpan(items_).subspan(draft.begin, draft.end - draft.begin);
+  }
+
   bool Has(const Draft& draft, MomentKind kind) const {
-    for (size_t i = draft.begin; i < draft.end; ++i) {
-      if (items_[i].kind == kind) return true;
-    }
-    return false;
+    return absl::c_any_of(ItemsOf(draft), [&](const StepItem& item) { return item.kind == kind; });
   }
 
   std::vector<Draft> CutAtUpdates() const {
+    const MomentKind last = has_updates_ ? MomentKind::kUpdate : MomentKind::kBackward;
     std::vector<Draft> drafts;
+    bool is_done = false;
     for (size_t i = 0; i < items_.size(); ++i) {
-      if (drafts.empty() || Begins(drafts.back(), items_[i])) drafts.push_back({i, i});
+      if (drafts.empty() || Begins(drafts.back(), is_done, items_[i])) {
+        drafts.push_back({i, i});
+        is_done = false;
+      }
       drafts.back().end = i + 1;
+      is_done |= items_[i].kind == last;
     }
     return drafts;
   }
@@ -215,8 +210,10 @@ class Assembler {
       }
       const size_t begin = beginnings[next], end = trainings[next].end;
       if (begin > draft.begin) AddUntrained(draft.begin, begin, untrained_kind, drafts);
-      drafts.push_back({begin, end, StepKind::kTraining, trainings[next].update, MicroSteps(begin, end)});
-      drafts.back().samples = SamplesOf(drafts.back());
+      Draft& step = drafts.emplace_back(Draft{begin, end, StepKind::kTraining, trainings[next].update});
+      const auto is_backward = [](const StepItem& item) { return item.kind == MomentKind::kBackward; };
+      step.micro_steps = std::max(static_cast<int32_t>(absl::c_count_if(ItemsOf(step), is_backward)), 1);
+      step.samples = SamplesOf(step);
       if (end < draft.end) AddUntrained(end, draft.end, untrained_kind, drafts);
       ++next;
     }
@@ -254,9 +251,7 @@ class Assembler {
     const std::set<LayerIndex> layers = LayersOf(last.begin, last.end),
                                trained = LayersOf(training.begin, training.end);
     const auto has_links = [this](const Draft& draft) {
-      return std::any_of(items_.begin() + static_cast<std::ptrdiff_t>(draft.begin),
-                         items_.begin() + static_cast<std::ptrdiff_t>(draft.end),
-                         [](const StepItem& item) { return item.has_links; });
+      return absl::c_any_of(ItemsOf(draft), [](const StepItem& item) { return item.has_links; });
     };
     if (has_links(training) && !has_links(last)) return false;  // without gradients
     const bool is_part =
@@ -266,11 +261,10 @@ class Assembler {
 
   // Whether the recording ended before the process did, or with its death.
   bool EndsUnseen() const {
-    const ProcessIndex index = model_.threads[moments_[items_.front().first].thread].process;
-    const ProcessInfo& process = model_.processes[index];
+    const ProcessInfo& process = model_.processes[process_];
     const auto is_limit = [](const Loss& loss) { return loss.reason == LossReason::kTraceLimit; };
     const auto is_own = [&](const AggregateRow& row) {
-      return row.cause == AggregateCause::kTraceLimit && model_.threads[row.thread].process == index;
+      return row.cause == AggregateCause::kTraceLimit && model_.threads[row.thread].process == process_;
     };
     return !process.has_footer || process.end == ProcessEnd::kVanished || absl::c_any_of(process.losses, is_limit) ||
            absl::c_any_of(model_.aggregates, is_own);
@@ -278,9 +272,7 @@ class Assembler {
 
   StepKind UntrainedKind() const {
     if (has_backward_ || has_updates_) return StepKind::kValidation;
-    return absl::c_any_of(items_, [](const StepItem& item) { return item.kind == MomentKind::kForward; })
-               ? StepKind::kInference
-               : StepKind::kUnknown;
+    return Has({0, items_.size()}, MomentKind::kForward) ? StepKind::kInference : StepKind::kUnknown;
   }
 
   size_t AfterLastBackward(const Draft& draft) const {
@@ -331,23 +323,13 @@ class Assembler {
 
   // Which optimizers ran, identified by name and call site.
   uint64_t SignatureOf(size_t begin, size_t end) const {
-    std::set<std::pair<uint32_t, uint32_t>> marks;
+    std::set<Mark> marks;
     const size_t after = end < items_.size() ? items_[end].first : moments_.size();
-    for (size_t i = items_[begin].first; i < after; ++i) {
-      if (moments_.KindOf(i) != MomentKind::kUpdate) continue;
-      const Moment moment = moments_[i];
-      if (!moment.is_scope || moment.is_graph_node) continue;
-      marks.insert({moment.name, model_.scopes.look[moment.index].stack});
-    }
+    for (size_t i = items_[begin].first; i < after; ++i) marks.insert(MarkAt(i));
+    marks.erase(Mark());
     uint64_t signature = 0;
-    for (const auto& [name, stack] : marks) signature = (signature * 1000003 + name + 1) * 1000003 + stack;
+    for (const auto& [name, stack] : marks) signature = (signature * 1000003 + name) * 1000003 + stack;
     return signature;
-  }
-
-  int32_t MicroSteps(size_t begin, size_t end) const {
-    int32_t count = 0;
-    for (size_t i = begin; i < end; ++i) count += items_[i].kind == MomentKind::kBackward ? 1 : 0;
-    return std::max(count, 1);
   }
 
   // The batches of the passes that have gradients computed: before each backward pass its first known one. A pass that does not
@@ -421,7 +403,7 @@ class Assembler {
     SetBatch(draft, step);
     step.phases = PhasesOf(draft);
     step.end_ns = step.start_ns;
-    for (size_t i = draft.begin; i < draft.end; ++i) step.end_ns = std::max(step.end_ns, items_[i].end_ns);
+    for (const StepItem& item : ItemsOf(draft)) step.end_ns = std::max(step.end_ns, item.end_ns);
     return step;
   }
 
@@ -443,28 +425,19 @@ class Assembler {
     for (size_t i = draft.begin; i < draft.end; ++i) {
       if (draft.kind == StepKind::kTraining && IsRun(i) && !IsTrained(draft, i)) continue;
       step.batch = items_[i].batch;
-      step.batch_is_rows = items_[i].batch_is_rows;
+      step.batch_is_rows = items_[i].is_rows;
       if (step.batch > 0) break;
     }
     step.samples = draft.kind == StepKind::kTraining ? draft.samples : step.batch;
   }
 
-  PhaseKind PhaseOf(const StepItem& item, StepKind kind) const {
-    switch (item.kind) {
-      case MomentKind::kInput:
-        return PhaseKind::kInput;
-      case MomentKind::kForward:
-        return kind == StepKind::kTraining ? PhaseKind::kForward : PhaseKind::kInference;
-      case MomentKind::kBackward:
-        return PhaseKind::kBackward;
-      case MomentKind::kUpdate:
-      case MomentKind::kZeroGrad:
-        return PhaseKind::kUpdate;
-      case MomentKind::kArrival:
-      case MomentKind::kOther:
-        break;
-    }
-    return PhaseKind::kUnknown;
+  static PhaseKind PhaseOf(const StepItem& item, StepKind kind) {
+    static constexpr PhaseKind kPhases[] = {PhaseKind::kUnknown, PhaseKind::kInput,    PhaseKind::kUnknown,
+                                            PhaseKind::kForward, PhaseKind::kBackward, PhaseKind::kUpdate,
+                                            PhaseKind::kUpdate};
+    static_assert(std::size(kPhases) == static_cast<size_t>(MomentKind::kZeroGrad) + 1);
+    const bool is_pass_alone = item.kind == MomentKind::kForward && kind != StepKind::kTraining;
+    return is_pass_alone ? PhaseKind::kInference : kPhases[static_cast<size_t>(item.kind)];
   }
 
   // The loss, between the last layer and its gradient, belongs to the forward pass whatever it consists of.
@@ -533,6 +506,7 @@ class Assembler {
   const Moments& moments_;
   const std::vector<StepItem>& items_;
   const bool has_cuts_;
+  ProcessIndex process_ = 0;
   bool has_updates_ = false;
   bool has_backward_ = false;
   bool zero_grad_begins_ = false;

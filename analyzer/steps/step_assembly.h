@@ -13,7 +13,7 @@ namespace dlhook::analyzer::inline steps {
 // - between the windows of a light tap an optimizer's steps alone tell training steps: each ends with as many of them as
 //   those in windows have;
 // - forward passes without a backward pass are validation steps in a program that trains, except for those with which
-//   training steps begin (a teacher, pseudo-labels): step_beginnings.h;
+//   training steps begin (a teacher, pseudo-labels): FindStepBeginnings;
 // - one pass of the trained network after the last step, if it is only a part of one or the recording ended in it, and
 //   one or two before the first step, if none comes later, are no steps: they may be no validation;
 // - updates that alternate (the two optimizers of a generator and a discriminator) form one step, and so do networks
@@ -22,6 +22,28 @@ namespace dlhook::analyzer::inline steps {
 //   own last activity: what follows is time between requests (time/thread_states.h: unless its thread computes there).
 std::vector<Step> AssembleSteps(const TraceModel& model, const Attribution& attribution, const Moments& moments,
                                 const std::vector<StepItem>& items, bool has_cuts);
+
+// Where training steps begin: which runs without gradients belong to the step after them, and which are evaluation.
+
+// The items of one training step, and of the time since the previous one.
+struct TrainingItems {
+  size_t begin = 0;
+  size_t end = 0;
+  size_t trained = 0;   // the first run whose gradients are computed (or the gradients, if no run was seen)
+  uint64_t update = 0;  // signature of the update: equal for steps of one kind
+};
+
+// For each of `trainings`, in order: the item at which the step begins. Of the runs before the trained one it includes
+// - those of other networks with which nearly all steps of its kind begin (a teacher), or which form one pass with it;
+// - those of the trained network itself only if nearly all steps of its kind begin with them (pseudo-labels) and
+//   nothing indicates evaluation: another batch size; a batch fetched between them and the training; the first step
+//   lacks them and one follows the last step; or Python calls them from elsewhere: from another function than the one
+//   that makes the step, or from a line after the update.
+std::vector<size_t> FindStepBeginnings(const TraceModel& model, const Moments& moments,
+                                       const std::vector<StepItem>& items, const std::vector<TrainingItems>& trainings);
+
+// Which layers a run visited.
+uint64_t SignatureOfRun(const StepItem& run);
 
 // Updates, or passes, that alternate: discriminator and generator, two models trained on one batch, an ensemble.
 constexpr uint64_t kNoTurn = UINT64_MAX;  // not an update: ends a cycle
@@ -42,9 +64,6 @@ void MarkWarmUp(const TraceModel& model, StepTrack& track);
 // is frequent (sentences), and for requests, sizes are ignored.
 // The name of the sort is what distinguishes its steps from others of their kind: "train_step, Net #2, batch 16".
 void NameSteps(const TraceModel& model, std::vector<StepTrack>& tracks);
-
-// For steps whose operations are known in windows only: the end of the window that contains `ns`; less than that: none does.
-int64_t EndOfWindow(const ProcessMoments& moments, int64_t ns);
 
 // What follows the last phase may extend beyond the window.
 int64_t LastPhaseEnd(const Step& step);

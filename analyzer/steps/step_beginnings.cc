@@ -1,6 +1,7 @@
-#include "analyzer/steps/step_beginnings.h"
-
+// Where training steps begin: see step_assembly.h.
 #include <set>
+
+#include "analyzer/steps/step_assembly.h"
 
 namespace dlhook::analyzer::inline steps {
 namespace {

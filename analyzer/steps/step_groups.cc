@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/steps/step_assembly.h"
 
 namespace dlhook::analyzer::inline steps {
 namespace {
@@ -14,19 +15,6 @@ bool Overlap(const std::vector<const Step*>& steps) {
     if (steps[i]->start_ns < steps[i - 1]->end_ns) return true;
   }
   return false;
-}
-
-StepKind MainKind(const StepTrack& track) {
-  for (StepKind kind : {StepKind::kTraining, StepKind::kInference}) {
-    const bool any = absl::c_any_of(track.steps, [&](const Step& step) { return step.kind == kind; });
-    if (any) return kind;
-  }
-  return StepKind::kUnknown;
-}
-
-Phase PhaseOf(const Step& step, StepKind main_kind) {
-  if (step.is_warm_up) return Phase::kWarmUp;
-  return step.kind == main_kind && step.is_regular ? Phase::kSteady : Phase::kOther;
 }
 
 }  // namespace
@@ -109,14 +97,14 @@ bool HasSeveralProcesses(const std::vector<StepGroup>& groups) {
 }
 
 StepClock::StepClock(const TraceModel& model) : starts_(model.threads.size()) {
-  for (const MeasuredTrack& track : FindStepsByCalls(model)) {
-    steady_steps_ += track.Count(Phase::kSteady);
+  for (StepTrack& track : FindStepsByCalls(model)) {
+    MarkWarmUp(model, track);
+    const auto is_steady = [](const Step& step) { return step.is_regular && !step.is_warm_up; };
+    steady_steps_ += absl::c_count_if(track.steps, is_steady);
     for (size_t thread = 0; thread < model.threads.size(); ++thread) {
       if (model.threads[thread].process != track.process) continue;
       if (track.thread != kNone && track.thread != thread) continue;
-      for (const MeasuredStep& step : track.steps) {
-        starts_[thread].push_back({step.start_ns, step.phase == Phase::kSteady});
-      }
+      for (const Step& step : track.steps) starts_[thread].push_back({step.start_ns, is_steady(step)});
     }
   }
 }
@@ -134,24 +122,6 @@ size_t StepClock::At(ThreadIndex thread, int64_t ns) const {
 bool StepClock::IsSteady(ThreadIndex thread, int64_t ns) const {
   const size_t step = At(thread, ns);
   return step > 0 && starts_[thread][step - 1].is_steady;
-}
-
-MeasuredTrack MeasureSteps(const TraceModel& model, const StepTrack& steps) {
-  MeasuredTrack track;
-  track.process = steps.process;
-  track.thread = steps.thread;
-  track.by_kind_only = steps.by_kind_only;
-  const StepKind main_kind = MainKind(steps);
-  track.steps.reserve(steps.steps.size());
-  for (const Step& step : steps.steps) {
-    MeasuredStep measured_step;
-    measured_step.start_ns = step.start_ns;
-    measured_step.end_ns = step.end_ns;
-    measured_step.phase = PhaseOf(step, main_kind);
-    track.steps.push_back(measured_step);
-  }
-  MeasureTrack(model, track);
-  return track;
 }
 
 std::map<std::string, std::vector<int64_t>> SteadyDurations(const StepTrack& steps) {

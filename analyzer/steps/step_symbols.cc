@@ -1,11 +1,12 @@
-#include "analyzer/steps/step_symbols.h"
+// Ops as the step finder's symbols: which calls are the same work, and the same work at another batch size.
+#include <map>
 
 #include "absl/hash/hash.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/layers/op_facts.h"
+#include "analyzer/steps/step_finder.h"
 
 namespace dlhook::analyzer::inline steps {
 namespace {
@@ -36,13 +37,9 @@ std::vector<StepSymbol::BatchVariant> GemmVariants(const Op& op) {
   return variants;
 }
 
-// The number after "mb", or the first number of "8x16x32x32": oneDNN's dimensions begin with the batch.
 std::vector<StepSymbol::BatchVariant> OneDnnVariants(const Op& op) {
   const std::string& problem = *op.onednn_problem();
-  const size_t mb = problem.find("mb");
-  const size_t begin = mb == std::string::npos ? 0 : mb + 2;
-  size_t end = begin;
-  while (end < problem.size() && absl::ascii_isdigit(static_cast<unsigned char>(problem[end]))) ++end;
+  const auto [begin, end] = BatchDigits(problem);
   int64_t batch = 0;
   if (!absl::SimpleAtoi(absl::string_view(problem).substr(begin, end - begin), &batch)) return {};
   return {{HashOf(absl::StrCat(WithoutProblem(op), "|", FormatsLabel(op), "|", problem.substr(0, begin), "|",
@@ -71,39 +68,23 @@ std::vector<StepSymbol::BatchVariant> VariantsOf(const Op& op) {
   return {};
 }
 
-class Interner {
- public:
-  uint32_t Intern(const std::string& text, const StepSymbol& symbol) {
-    const auto [it, is_new] = numbers_.emplace(text, static_cast<uint32_t>(table_.symbols.size()));
-    if (is_new) table_.symbols.push_back(symbol);
-    return it->second;
-  }
-  SymbolTable& table() { return table_; }
-
- private:
-  std::map<std::string, uint32_t> numbers_;
-  SymbolTable table_;
-};
-
 }  // namespace
 
-SymbolTable MakeSymbols(const std::vector<Op>& ops) {
-  Interner interner;
+SymbolTable MakeSymbols(const std::vector<Op>& ops, bool with_shapes) {
+  SymbolTable table;
+  std::map<std::string, uint32_t> numbers;
   for (const Op& op : ops) {
-    const std::string text = absl::StrCat(WithoutProblem(op), "|", ProblemLabel(op));
-    StepSymbol symbol = {PassOf(op.direction), VariantsOf(op)};
-    if (op.launch()) symbol.any_batch = HashOf(WithoutProblem(op));
-    interner.table().of_op.push_back(interner.Intern(text, symbol));
+    const std::string kind = WithoutProblem(op);
+    const auto [at, is_new] = numbers.try_emplace(with_shapes ? absl::StrCat(kind, "|", ProblemLabel(op)) : kind,
+                                                  static_cast<uint32_t>(numbers.size()));
+    table.of_op.push_back(at->second);
+    if (!is_new) continue;
+    StepSymbol& symbol = table.symbols.emplace_back();
+    symbol.pass = PassOf(op.direction);
+    if (with_shapes) symbol.variants = VariantsOf(op);
+    if (with_shapes && op.launch()) symbol.any_batch = HashOf(kind);
   }
-  return std::move(interner.table());
-}
-
-SymbolTable MakeCoarseSymbols(const std::vector<Op>& ops) {
-  Interner interner;
-  for (const Op& op : ops) {
-    interner.table().of_op.push_back(interner.Intern(WithoutProblem(op), {PassOf(op.direction), {}}));
-  }
-  return std::move(interner.table());
+  return table;
 }
 
 }  // namespace dlhook::analyzer::steps

@@ -7,7 +7,8 @@
 namespace dlhook::analyzer::inline steps {
 namespace {
 
-constexpr size_t kEnough = 3;  // steps of a batch size, to use their own median
+constexpr double kWarmUpFactor = 1.5;  // so many times longer than later ones is slow
+constexpr size_t kEnough = 3;          // steps of a batch size, to use their own median
 
 // What a step requested from the library.
 struct Asked {
@@ -17,17 +18,11 @@ struct Asked {
 
 std::vector<Asked> AskedInSteps(const TraceModel& model, const StepTrack& track) {
   std::vector<Asked> asked(track.steps.size());
-  const auto [begin, end] = model.calls.RangeOf(track.thread);
-  for (CallIndex call = begin; call < end; ++call) {
-    if (model.threads[model.calls.thread[call]].process != track.process) continue;
-    const auto after = absl::c_upper_bound(track.steps, model.calls.start_ns[call],
-                                           [](int64_t ns, const Step& step) { return ns < step.start_ns; });
-    if (after == track.steps.begin() || model.calls.start_ns[call] >= (after - 1)->end_ns) continue;
-    Asked& of_step = asked[static_cast<size_t>(after - track.steps.begin()) - 1];
+  ForEachCallIn(model, track, [&](size_t step, CallIndex call) {
     const Op& op = model.ops[model.calls.op[call]];
-    of_step.prepares |= (op.is_creation && !op.cache_hit) || op.is_trial;
-    of_step.calls += op.is_creation ? 0 : 1;
-  }
+    asked[step].prepares |= (op.is_creation && !op.cache_hit) || op.is_trial;
+    asked[step].calls += op.is_creation ? 0 : 1;
+  });
   return asked;
 }
 

@@ -1,5 +1,4 @@
-#include "analyzer/steps/xla_turns.h"
-
+// Which pass the operations of XLA's programs are in, and where steps end at the edges of windows.
 #include <set>
 
 #include "absl/strings/match.h"
@@ -191,11 +190,6 @@ MomentKind XlaTurns::KindOf(const Moment& moment) const {
   return moment.start_ns < run->second.turn_ns ? MomentKind::kForward : MomentKind::kBackward;
 }
 
-int64_t EndOfWindow(const ProcessMoments& moments, int64_t ns) {
-  const auto after = std::ranges::upper_bound(moments.windows, ns, {}, &std::pair<int64_t, int64_t>::first);
-  return after == moments.windows.begin() ? std::numeric_limits<int64_t>::min() : (after - 1)->second;
-}
-
 bool AreStepsKnownBetweenWindows(const TraceModel& model) {
   return !model.HasReachedLimit() || absl::c_linear_search(model.roles, ScopeRole::kOptimizerStep);
 }
@@ -203,17 +197,19 @@ bool AreStepsKnownBetweenWindows(const TraceModel& model) {
 int64_t LastPhaseEnd(const Step& step) { return step.phases.empty() ? step.end_ns : step.phases.back().end_ns; }
 
 void LeaveOutPauses(const TraceModel& model, const ProcessMoments& moments, StepTrack* track) {
-  if ((!moments.has_compiled && AreStepsKnownBetweenWindows(model)) || moments.windows.empty()) return;
+  if (!moments.has_compiled && AreStepsKnownBetweenWindows(model)) return;
+  if (!HasWindows(model, track->process)) return;
+  const auto end_of_window = [&](const Step& step) { return EndOfWindow(model, track->process, step.start_ns); };
   std::vector<LastStep> lasts;
   for (Step& step : track->steps) {
     if (!moments.has_compiled) break;
-    const int64_t window_end_ns = EndOfWindow(moments, step.start_ns);
+    const int64_t window_end_ns = end_of_window(step);
     if (step.end_ns > window_end_ns && LastPhaseEnd(step) <= window_end_ns)
-      lasts.push_back({.step = &step, .window_end_ns = window_end_ns, .after = {}});
+      lasts.push_back({.step = &step, .window_end_ns = window_end_ns});
   }
   const NextSteps next(model, *track, &lasts);
   for (const LastStep& last : lasts) last.step->end_ns = next.BeginningAfter(last);
-  std::erase_if(track->steps, [&](const Step& step) { return step.end_ns > EndOfWindow(moments, step.start_ns); });
+  std::erase_if(track->steps, [&](const Step& step) { return step.end_ns > end_of_window(step); });
 }
 
 }  // namespace dlhook::analyzer::steps

@@ -183,21 +183,18 @@ class GapPlacer {
     if (module.name.empty()) return kNone;
     const auto [at, is_new] = layers_.try_emplace({module.model, module.name}, kNone);
     if (!is_new) return at->second;
-    std::vector<Layer>& layers = attribution_.layers;
+    const std::vector<Layer>& layers = attribution_.layers;
     const std::string name = LayerBetweenCalls(layers, module);
     for (LayerIndex i = 0; i < layers.size(); ++i) {
       if (layers[i].model == module.model && layers[i].module == module.name && layers[i].name == name)
         return at->second = i;
     }
-    Layer layer;
-    layer.model = module.model;
-    layer.name = name;
-    layer.module = module.name;
-    layer.module_type = module.type;
-    layer.type = "native code or Python";
-    layer.evidence = Evidence::kModule;
-    layers.push_back(std::move(layer));
-    return at->second = static_cast<LayerIndex>(layers.size() - 1);
+    return at->second = attribution_.Add({.model = module.model,
+                                          .name = name,
+                                          .module = module.name,
+                                          .module_type = module.type,
+                                          .type = "native code or Python",
+                                          .evidence = Evidence::kModule});
   }
 
   // New layers come after the last layer of their module, or of its submodules.
@@ -250,15 +247,10 @@ std::vector<bool> CompilerStacks(const TraceModel& model) {
 }
 
 LayerIndex CompilationLayer(Attribution* attribution) {
-  std::vector<Layer>& layers = attribution->layers;
+  const std::vector<Layer>& layers = attribution->layers;
   const auto at = absl::c_find_if(layers, [](const Layer& layer) { return layer.type == kCompilation; });
   if (at != layers.end()) return static_cast<LayerIndex>(at - layers.begin());
-  Layer layer;
-  layer.name = "compilation (torch.compile)";
-  layer.type = kCompilation;
-  layer.evidence = Evidence::kModule;
-  layers.push_back(std::move(layer));
-  return static_cast<LayerIndex>(layers.size() - 1);
+  return attribution->Add({.name = "compilation (torch.compile)", .type = kCompilation, .evidence = Evidence::kModule});
 }
 
 std::shared_ptr<FoundGaps> FindGaps(const TraceModel& model) { return std::make_shared<FoundGaps>(model); }

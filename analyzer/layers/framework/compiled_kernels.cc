@@ -178,7 +178,7 @@ class KernelPlacer {
     if (!is_new) return at->second;
     double elements = 0;
     for (const CompiledCode* part : kernel.parts) elements += static_cast<double>(part->count);
-    Layer loop;
+    Layer loop = {.type = kLoop, .evidence = Evidence::kFramework};
     std::vector<std::string> names;
     for (const CompiledCode* part : kernel.parts) {
       const double share = static_cast<double>(part->count) / elements;
@@ -190,27 +190,21 @@ class KernelPlacer {
       names.push_back(attribution_.layers[layer].name);
     }
     loop.name = absl::StrCat(title, ": ", absl::StrJoin(names, ", "));
-    loop.type = kLoop;
-    loop.evidence = Evidence::kFramework;
-    attribution_.layers.push_back(std::move(loop));
-    at->second = static_cast<LayerIndex>(attribution_.layers.size() - 1);
-    return at->second;
+    return at->second = attribution_.Add(std::move(loop));
   }
 
   LayerIndex FindOrAdd(const std::string& model, const std::string& name, const CompiledCode& kernel) {
     for (LayerIndex i = 0; i < attribution_.layers.size(); ++i) {
       if (attribution_.layers[i].model == model && attribution_.layers[i].name == name) return i;
     }
-    Layer layer;
-    layer.model = model;
-    layer.name = layer.module = name;
     absl::string_view op = kernel.function;
     // "aoti_torch_cpu_addmm_out": inductor's C++ calls operators by functions of its own.
     const bool is_operator = absl::ConsumePrefix(&op, "aten::") || absl::ConsumePrefix(&op, "aoti_torch_cpu_");
-    layer.type = is_operator ? WorkOfOp(absl::StripSuffix(op, "_out")) : kLoop;
-    layer.evidence = Evidence::kFramework;
-    attribution_.layers.push_back(std::move(layer));
-    return static_cast<LayerIndex>(attribution_.layers.size() - 1);
+    return attribution_.Add({.model = model,
+                             .name = name,
+                             .module = name,
+                             .type = is_operator ? WorkOfOp(absl::StripSuffix(op, "_out")) : kLoop,
+                             .evidence = Evidence::kFramework});
   }
 
   const TraceModel& model_;

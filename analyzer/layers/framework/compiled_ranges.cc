@@ -28,6 +28,10 @@ bool AnyCompiled(const TraceModel& model, const std::vector<bool>& in_compiler) 
          absl::c_any_of(model.names, [](const auto& name) { return absl::StartsWith(name, kXlaRuns); });
 }
 
+Layer Region(const std::string& name) {
+  return {.name = name, .type = "compiled region", .evidence = Evidence::kFramework, .is_compiled_region = true};
+}
+
 class RegionLinker {
  public:
   RegionLinker(const TraceModel& model, const std::vector<bool>& in_compiler, Attribution* attribution)
@@ -142,15 +146,8 @@ class RegionLinker {
   }
 
   LayerIndex LayerNamed(const std::string& name) {
-    const auto [at, is_new] = regions_.try_emplace(name, static_cast<LayerIndex>(attribution_.layers.size()));
-    if (is_new) {
-      Layer layer;
-      layer.name = name;
-      layer.type = "compiled region";
-      layer.evidence = Evidence::kFramework;
-      layer.is_compiled_region = true;
-      attribution_.layers.push_back(std::move(layer));
-    }
+    const auto [at, is_new] = regions_.try_emplace(name, kNone);
+    if (is_new) at->second = attribution_.Add(Region(name));
     return at->second;
   }
 
@@ -181,21 +178,6 @@ class RegionLinker {
   std::set<LayerIndex> updates_;  // of optimizers, whose own scopes PyTorch leaves out when it compiles them
   std::vector<CompiledRun> runs_;
 };
-
-constexpr char kRegionName[] = "compiled by XLA";
-constexpr char kNoFunctionNames[] =
-    "on the CPU compiled code does not say which function made the calls; of its code only products that oneDNN "
-    "computed are seen";
-
-Layer Region() {
-  Layer region;
-  region.name = kRegionName;
-  region.type = "compiled region";
-  region.ambiguity = kNoFunctionNames;
-  region.evidence = Evidence::kFramework;
-  region.is_compiled_region = true;
-  return region;
-}
 
 // Removes layers without calls and scopes.
 void RemoveEmptyLayers(Attribution* attribution) {
@@ -229,8 +211,10 @@ void AttributeCompiledRegions(const TraceModel& model, Attribution* attribution)
     if (model.ops[model.calls.op[call]].family != kOneDnnTap.family) continue;
     if (!model.compiled_ops.empty() && attribution->of_call[call].layer != kNone) continue;  // during an operation
     if (region == kNone) {
-      region = static_cast<LayerIndex>(attribution->layers.size());
-      attribution->layers.push_back(Region());
+      region = attribution->Add(Region("compiled by XLA"));
+      attribution->layers[region].ambiguity =
+          "on the CPU compiled code does not say which function made the calls; of its code only products that oneDNN "
+          "computed are seen";
     }
     attribution->of_call[call] = {region, LayerDirection::kUnknown};
   }

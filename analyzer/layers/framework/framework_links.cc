@@ -115,7 +115,7 @@ void OrderByFirstForward(const TraceModel& model, const LaunchPlaces& launches, 
   }
   for (const auto& [call, place] : launches) note(place, model.calls.start_ns[call], false);
   std::vector<LayerIndex> order(first.size());
-  for (LayerIndex i = 0; i < order.size(); ++i) order[i] = i;
+  absl::c_iota(order, 0);
   absl::c_stable_sort(order, [&](LayerIndex a, LayerIndex b) {
     if (first[a].first == INT64_MIN && first[b].first == INT64_MIN) return a < b;
     return first[a] < first[b];
@@ -128,19 +128,11 @@ constexpr char kXlasCompilation[] = "compilation (XLA)";
 constexpr char kNoProgram[] = "the program is not in the trace: only its name is known";
 
 LayerDirection DirectionOf(CompiledPass pass) {
-  switch (pass) {
-    case CompiledPass::kForward:
-      return LayerDirection::kForward;
-    case CompiledPass::kBackward:
-      return LayerDirection::kBackward;
-    case CompiledPass::kRecompute:
-      return LayerDirection::kRecompute;
-    case CompiledPass::kUpdate:
-      return LayerDirection::kUpdate;
-    case CompiledPass::kOther:
-      break;
-  }
-  return LayerDirection::kUnknown;
+  static constexpr LayerDirection kDirections[] = {LayerDirection::kUnknown, LayerDirection::kForward,
+                                                   LayerDirection::kBackward, LayerDirection::kRecompute,
+                                                   LayerDirection::kUpdate};
+  static_assert(std::size(kDirections) == static_cast<size_t>(CompiledPass::kUpdate) + 1);
+  return kDirections[static_cast<size_t>(pass)];
 }
 
 std::string TypeOfPrimitive(const CompiledOp& op) {
@@ -149,6 +141,7 @@ std::string TypeOfPrimitive(const CompiledOp& op) {
   return "";
 }
 
+// JAX: the operations of programs that XLA compiled, by scopes and calls of the program's own.
 class XlaLinker {
  public:
   XlaLinker(const TraceModel& model, Attribution* attribution) : model_(model), attribution_(*attribution) {}
@@ -194,14 +187,10 @@ class XlaLinker {
   }
 
   LayerIndex CompilationLayer() {
-    const auto [at, is_new] =
-        layers_.try_emplace(kXlasCompilation, static_cast<LayerIndex>(attribution_.layers.size()));
+    const auto [at, is_new] = layers_.try_emplace(kXlasCompilation, kNone);
     if (is_new) {
-      Layer layer;
-      layer.name = kXlasCompilation;
-      layer.type = "compilation";
-      layer.evidence = Evidence::kFramework;
-      attribution_.layers.push_back(layer);
+      at->second =
+          attribution_.Add({.name = kXlasCompilation, .type = "compilation", .evidence = Evidence::kFramework});
     }
     return at->second;
   }
@@ -209,14 +198,12 @@ class XlaLinker {
   LayerIndex LayerOf(const CompiledOp& op) {
     const bool is_known = !op.layer.empty();
     const std::string name = is_known ? op.layer : absl::StrCat("compiled by XLA: ", op.program);
-    const auto [at, is_new] = layers_.try_emplace(name, static_cast<LayerIndex>(attribution_.layers.size()));
+    const auto [at, is_new] = layers_.try_emplace(name, kNone);
     if (is_new) {
-      Layer layer;
-      layer.name = name;
-      layer.evidence = Evidence::kFramework;
-      layer.is_compiled_region = !is_known;
-      if (op.has_scopes) layer.module = name;
-      attribution_.layers.push_back(layer);
+      at->second = attribution_.Add({.name = name,
+                                     .module = op.has_scopes ? name : "",
+                                     .evidence = Evidence::kFramework,
+                                     .is_compiled_region = !is_known});
     }
     Layer& layer = attribution_.layers[at->second];
     if (!is_known && op.opcode.empty()) layer.ambiguity = kNoProgram;
@@ -241,14 +228,12 @@ Attribution AttributeByFramework(const TraceModel& model) {
   const std::vector<ScopeName> names = ReadScopeNames(model);
   LinkTorch(model, names, &attribution);
   LinkGraphNodes(model, &attribution);
-  LinkXlaOps(model, &attribution);
+  XlaLinker(model, &attribution).Link();
   const LaunchPlaces launches = LinkCompiledRegions(model, &attribution);
   PlaceCalls(model, &attribution);
   for (const auto& [call, place] : launches) attribution.of_call[call] = place;
   OrderByFirstForward(model, launches, &attribution);
   return attribution;
 }
-
-void LinkXlaOps(const TraceModel& model, Attribution* attribution) { XlaLinker(model, attribution).Link(); }
 
 }  // namespace dlhook::analyzer::framework

@@ -20,8 +20,7 @@ void LinkTorch(const TraceModel& model, const std::vector<ScopeName>& names, Att
 // TensorFlow: the paths of graph nodes. Adds its layers in network order as far as it shows: the executor runs nodes in
 // any order, so a layer's first node (reading a variable) says nothing.
 void LinkGraphNodes(const TraceModel& model, Attribution* attribution);
-// JAX: the operations of programs that XLA compiled, by scopes and calls of the program's own.
-void LinkXlaOps(const TraceModel& model, Attribution* attribution);
+
 // By call, those that launch a kernel of Triton's: not where their scope is.
 using LaunchPlaces = std::map<CallIndex, Place>;
 // Compiled code: torch.compile's regions, XLA's modules by their NVTX ranges. Each is one layer with all its contents.

@@ -260,17 +260,15 @@ class GraphLinker {
   }
 
   LayerIndex LayerNamed(const std::string& name, const std::string& type) {
-    const auto [at, is_new] = layers_.try_emplace(name, static_cast<LayerIndex>(attribution_.layers.size()));
+    const auto [at, is_new] = layers_.try_emplace(name, kNone);
     if (is_new) {
-      Layer layer;
-      layer.name = name;
-      layer.type = type;
-      layer.evidence = Evidence::kFramework;
-      size_t slash = name.find('/');
-      if (IsLoop(absl::string_view(name).substr(0, slash))) slash = std::string::npos;
-      if (slash != std::string::npos && !IsLoss(name)) layer.model = name.substr(0, slash);
-      if (slash != std::string::npos) layer.module = name;
-      attribution_.layers.push_back(layer);
+      const std::string outermost = name.substr(0, name.find('/'));
+      const bool has_module = outermost != name && !IsLoop(outermost);
+      at->second = attribution_.Add({.model = has_module && !IsLoss(name) ? outermost : "",
+                                     .name = name,
+                                     .module = has_module ? name : "",
+                                     .type = type,
+                                     .evidence = Evidence::kFramework});
     }
     return at->second;
   }

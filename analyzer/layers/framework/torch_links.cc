@@ -132,14 +132,8 @@ class TorchLinker {
     for (LayerIndex i = 0; i < attribution_->layers.size() && at->second == kNone; ++i) {
       if (attribution_->layers[i].name == name) at->second = i;
     }
-    if (at->second == kNone) {
-      at->second = static_cast<LayerIndex>(attribution_->layers.size());
-      Layer layer;
-      layer.name = name;
-      layer.type = "optimizer";
-      layer.evidence = Evidence::kFramework;
-      attribution_->layers.push_back(std::move(layer));
-    }
+    if (at->second == kNone)
+      at->second = attribution_->Add({.name = name, .type = "optimizer", .evidence = Evidence::kFramework});
     of_scope_.Set(scope, {at->second, LayerDirection::kUpdate});
   }
 

@@ -176,7 +176,7 @@ Askers::Key Askers::KeyOf(CallIndex call) const {
   key.frame = model_.calls.NativeStackOf(call);
   key.python_stack = model_.PythonStackOf(call);
   key.scope = OpScopeOf(call);
-  key.layer = call < attribution_.of_call.size() ? attribution_.of_call[call].layer : kNone;
+  key.layer = attribution_.PlaceOfCall(call).layer;
   key.op = model_.calls.op[call];
   return key;
 }

@@ -201,9 +201,7 @@ class Namer {
   }
 
   LayerIndex NewLayer(const LayerFunctionPlace& place, Evidence evidence) {
-    const auto index = static_cast<LayerIndex>(result_.layers.size());
-    result_.layers.emplace_back();
-    result_.layers.back().evidence = evidence;
+    const LayerIndex index = result_.Add({.evidence = evidence});
     Describe(place, index);
     return index;
   }

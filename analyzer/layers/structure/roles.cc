@@ -5,7 +5,7 @@
 
 #include "analyzer/layers/structure/network_pass.h"
 #include "analyzer/layers/structure/reader.h"
-#include "analyzer/steps/call_loops.h"
+#include "analyzer/steps/measured_steps.h"
 
 namespace dlhook::analyzer::inline structure::product_reader {
 namespace {

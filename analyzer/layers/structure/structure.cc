@@ -112,16 +112,16 @@ class Attributor {
  private:
   // The calls of all threads of a process together, except for threads that repeat independently.
   void FindTracks() {
-    const std::vector<MeasuredTrack> found = FindStepsByCalls(model_);
+    const std::vector<StepTrack> found = FindStepsByCalls(model_);
     // By thread: its own track, else the process's.
-    std::vector<const MeasuredTrack*> of_thread(model_.threads.size(), nullptr);
-    for (const MeasuredTrack& track : found) {
+    std::vector<const StepTrack*> of_thread(model_.threads.size(), nullptr);
+    for (const StepTrack& track : found) {
       if (track.thread != kNone) of_thread[track.thread] = &track;
       for (ThreadIndex thread = 0; track.thread == kNone && thread < model_.threads.size(); ++thread) {
         if (model_.threads[thread].process == track.process) of_thread[thread] = &track;
       }
     }
-    std::map<std::pair<ProcessIndex, const MeasuredTrack*>, std::vector<CallIndex>> calls;
+    std::map<std::pair<ProcessIndex, const StepTrack*>, std::vector<CallIndex>> calls;
     for (CallIndex call = 0; call < model_.calls.size(); ++call) {
       if (model_.calls.parent[call] != kNone || facts_[model_.calls.op[call]].work == Work::kNone) continue;
       const ThreadIndex thread = model_.calls.thread[call];
@@ -136,7 +136,7 @@ class Attributor {
 
   // Passes are cut at the start of steps only if there is no backward work, which otherwise shows better where they
   // end.
-  Track TrackOf(std::vector<CallIndex> calls, const MeasuredTrack* steps) const {
+  Track TrackOf(std::vector<CallIndex> calls, const StepTrack* steps) const {
     Track track;
     track.calls = std::move(calls);
     for (CallIndex call : track.calls) {
@@ -155,7 +155,7 @@ class Attributor {
     if (steps == nullptr || absl::c_any_of(track.passes, has_backward)) return track;
     std::vector<size_t> cuts;
     size_t at = 0;
-    for (const MeasuredStep& step : steps->steps) {
+    for (const Step& step : steps->steps) {
       while (at < track.work.size() && model_.calls.start_ns[track.work[at]] < step.start_ns) ++at;
       cuts.push_back(at);
     }
@@ -199,14 +199,13 @@ class Attributor {
           index.push_back(index[known.same_as]);
           continue;
         }
-        index.push_back(static_cast<LayerIndex>(result_.layers.size()));
-        Layer layer;
         const bool is_im2col = known.facts->is_product && known.weights_are_a && known.facts->product.n > 1;
-        layer.type = known.is_attention ? "attention" : is_im2col ? "convolution" : known.facts->type;
         const std::string prefix = known.is_attention ? "attention" : is_im2col ? "conv" : known.facts->prefix;
-        layer.name = absl::StrCat(prefix, ++counts[prefix]);
-        if (networks_.size() > 1) layer.model = absl::StrCat("network ", i + 1);
-        result_.layers.push_back(std::move(layer));
+        index.push_back(result_.Add({.model = networks_.size() > 1 ? absl::StrCat("network ", i + 1) : "",
+                                     .name = absl::StrCat(prefix, ++counts[prefix]),
+                                     .type = known.is_attention ? "attention"
+                                             : is_im2col        ? "convolution"
+                                                                : known.facts->type}));
       }
     }
   }
@@ -214,27 +213,23 @@ class Attributor {
   void AddProducts(const ProductLayers& products) {
     std::map<std::string, int> counts;
     for (const ProductLayer& known : products.layers) {
-      const auto index = static_cast<LayerIndex>(result_.layers.size());
-      Layer layer;
-      layer.type = known.type;
       // Numbers would look like positions in the network.
       const std::string word = products.has_gaps ? absl::StrCat(known.prefix, " ", known.sizes) : known.prefix;
       const int number = ++counts[word];
-      layer.name = !products.has_gaps ? absl::StrCat(word, number)
-                   : number > 1       ? absl::StrCat(word, " #", number)
-                                      : word;
-      layer.evidence = known.evidence;
-      layer.ambiguity = known.ambiguity;
-      result_.layers.push_back(std::move(layer));
+      const LayerIndex index = result_.Add({.name = !products.has_gaps ? absl::StrCat(word, number)
+                                                    : number > 1       ? absl::StrCat(word, " #", number)
+                                                                       : word,
+                                            .type = known.type,
+                                            .ambiguity = known.ambiguity,
+                                            .evidence = known.evidence});
       for (const auto& [call, direction] : known.calls) result_.of_call[call] = {index, direction};
     }
     if (products.open.empty()) return;
-    Layer open;
-    open.type = "matrix product";
-    open.name = "products, ambiguous";
-    open.ambiguity = absl::StrCat(kNotToldApart, model_.calls.native_stack.empty() ? kWithStacks : "");
-    for (CallIndex call : products.open) result_.of_call[call].layer = static_cast<LayerIndex>(result_.layers.size());
-    result_.layers.push_back(std::move(open));
+    const LayerIndex open =
+        result_.Add({.name = "products, ambiguous",
+                     .type = "matrix product",
+                     .ambiguity = absl::StrCat(kNotToldApart, model_.calls.native_stack.empty() ? kWithStacks : "")});
+    for (CallIndex call : products.open) result_.of_call[call].layer = open;
   }
 
   void Attribute(const Pass& pass) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "analyzer/steps/step_assembly.h"
 #include "tests/analyzer/builders/gpu_definitions.h"
 #include "tests/analyzer/builders/model_builder.h"
 
@@ -28,6 +29,13 @@ class Program {
   int64_t now_ns_ = 0;
 };
 
+// The first track.
+MeasuredTrack Measured(const TraceModel& model) {
+  StepTrack track = FindStepsByCalls(model).at(0);
+  MarkWarmUp(model, track);
+  return MeasureSteps(model, track);
+}
+
 TEST(QuartilesTest, InterpolateLikeNumpy) {
   // numpy.percentile([1, 2, 3, 4], [25, 50, 75]) = 1.75, 2.5, 3.25; rounded.
   const Quartiles quartiles = QuartilesOf({400, 100, 300, 200});
@@ -44,9 +52,9 @@ TEST(MeasuredStepsTest, GoFromFirstCallToFirstCall) {
     program.Run("abcd", 90);
     program.Pause(600);
   }
-  const std::vector<MeasuredTrack> tracks = FindStepsByCalls(program.builder().Build());
-  ASSERT_EQ(tracks.size(), 1u);
-  const std::vector<MeasuredStep>& steps = tracks[0].steps;
+  const TraceModel model = program.builder().Build();
+  ASSERT_EQ(FindStepsByCalls(model).size(), 1u);
+  const std::vector<MeasuredStep> steps = Measured(model).steps;
   ASSERT_EQ(steps.size(), 10u);
   EXPECT_EQ(steps[0].start_ns, 10);
   EXPECT_EQ(steps[0].duration_ns(), 1000);
@@ -70,27 +78,16 @@ TEST(MeasuredStepsTest, TheLastOneEndsWithItsLastImage) {
     }
     program.Pause(600);
   }
-  const MeasuredTrack track = FindStepsByCalls(program.builder().Build()).at(0);
+  const MeasuredTrack track = Measured(program.builder().Build());
   ASSERT_EQ(track.steps.size(), 5u);
   for (const MeasuredStep& step : track.steps) EXPECT_EQ(step.calls, 9);
   EXPECT_EQ(track.steps.back().duration_ns(), 890);
 }
 
-TEST(MeasuredStepsTest, TheLastOneIsNotMeasured) {
-  Program program;
-  for (int i = 0; i < 4; ++i) {
-    program.Run("ab", 90);
-    program.Pause(800);
-  }
-  const MeasuredTrack track = FindStepsByCalls(program.builder().Build()).at(0);
-  EXPECT_EQ(track.Count(Phase::kSteady), 4);
-  EXPECT_EQ(track.Durations(Phase::kSteady), (std::vector<int64_t>{1000, 1000, 1000}));
-}
-
 TEST(MeasuredStepsTest, SlowFirstStepsAreWarmUp) {
   Program program;
   for (int i = 0; i < 10; ++i) program.Run("abcd", i < 2 ? 200 : 90);
-  const MeasuredTrack track = FindStepsByCalls(program.builder().Build()).at(0);
+  const MeasuredTrack track = Measured(program.builder().Build());
   EXPECT_EQ(track.steps[0].phase, Phase::kWarmUp);
   EXPECT_EQ(track.steps[1].phase, Phase::kWarmUp);
   EXPECT_EQ(track.steps[2].phase, Phase::kSteady);
@@ -100,14 +97,14 @@ TEST(MeasuredStepsTest, SlowFirstStepsAreWarmUp) {
 TEST(MeasuredStepsTest, ASlowOneLaterIsSteady) {
   Program program;
   for (int i = 0; i < 10; ++i) program.Run("abcd", i == 6 ? 900 : 90);
-  const MeasuredTrack track = FindStepsByCalls(program.builder().Build()).at(0);
+  const MeasuredTrack track = Measured(program.builder().Build());
   EXPECT_EQ(track.Count(Phase::kSteady), 10);
 }
 
 TEST(MeasuredStepsTest, OtherWorkIsOther) {
   Program program;
   for (int i = 0; i < 20; ++i) program.Run(i % 10 == 9 ? "abcdxyz" : "abcd", 90);
-  const MeasuredTrack track = FindStepsByCalls(program.builder().Build()).at(0);
+  const MeasuredTrack track = Measured(program.builder().Build());
   ASSERT_EQ(track.steps.size(), 20u);
   EXPECT_EQ(track.steps[9].phase, Phase::kOther);
   EXPECT_EQ(track.steps[9].calls, 7);
@@ -117,14 +114,13 @@ TEST(MeasuredStepsTest, OtherWorkIsOther) {
 TEST(MeasuredStepsTest, CreationsBelongToTheStepThatNeedsThem) {
   ModelBuilder builder;
   builder.Log(ReadTestData("cnn_plain.log"), 5000);
-  const MeasuredTrack track = FindStepsByCalls(builder.Build()).at(0);
+  const MeasuredTrack track = Measured(builder.Build());
   ASSERT_EQ(track.steps.size(), 6u);
   for (const MeasuredStep& step : track.steps) {
     EXPECT_EQ(step.calls, 20);
     EXPECT_EQ(step.creations, 20);
   }
   EXPECT_EQ(track.steps[0].start_ns, 5000);
-  EXPECT_EQ(track.steps[0].cache_misses, 13);
   EXPECT_EQ(track.steps[0].phase, Phase::kWarmUp);
   EXPECT_EQ(track.calls_before, 0);
 }
@@ -136,7 +132,7 @@ TEST(MeasuredStepsTest, ForwardAndBackwardOnDifferentThreads) {
     program.Run("abc", 90);
     program.Run("CBA", 90, backward);
   }
-  const MeasuredTrack track = FindStepsByCalls(program.builder().Build()).at(0);
+  const MeasuredTrack track = Measured(program.builder().Build());
   EXPECT_EQ(track.thread, kNone);
   ASSERT_EQ(track.steps.size(), 10u);
   EXPECT_EQ(track.steps[3].calls, 6);
@@ -150,7 +146,7 @@ TEST(MeasuredStepsTest, OverlappingCallsCountOnceAsInLibrary) {
     builder.Call(builder.AddOp(GemmDefinition(1, 7, 11, "NN")), i * 1000, 400);
     builder.Call(builder.AddOp(GemmDefinition(2, 7, 11, "NN")), i * 1000 + 200, 400, other);
   }
-  const MeasuredTrack track = FindStepsByCalls(builder.Build()).at(0);
+  const MeasuredTrack track = Measured(builder.Build());
   ASSERT_EQ(track.steps.size(), 10u);
   EXPECT_EQ(track.steps[4].in_library_ns, 600);
 }
@@ -170,7 +166,7 @@ TEST(MeasuredStepsTest, IndependentThreadsHaveTheirOwn) {
       builder.Call(builder.AddOp(GemmDefinition(call + 11, 7, 11, "NN")), 37 + i * 530 + call * 106, 90, other);
     }
   }
-  const std::vector<MeasuredTrack> tracks = FindStepsByCalls(builder.Build());
+  const std::vector<StepTrack> tracks = FindStepsByCalls(builder.Build());
   ASSERT_EQ(tracks.size(), 2u);
   EXPECT_EQ(tracks[0].steps.size(), 60u);
   EXPECT_EQ(tracks[0].thread, 0u);
@@ -188,7 +184,7 @@ TEST(MeasuredStepsTest, ProcessesHaveTheirOwn) {
       builder.Call(builder.AddOp(GemmDefinition(call + 1, 9, 9, "NN")), i * 300 + call * 100, 90, other);
     }
   }
-  const std::vector<MeasuredTrack> tracks = FindStepsByCalls(builder.Build());
+  const std::vector<StepTrack> tracks = FindStepsByCalls(builder.Build());
   ASSERT_EQ(tracks.size(), 2u);
   EXPECT_EQ(tracks[0].process, 0u);
   EXPECT_EQ(tracks[1].process, 1u);
@@ -209,7 +205,7 @@ TEST(MeasuredStepsTest, ShapesThatChangeEveryTime) {
     softmax.mutable_onednn()->set_problem(std::to_string(10 * i) + "x7");
     call(softmax);
   }
-  const MeasuredTrack track = FindStepsByCalls(builder.Build()).at(0);
+  const MeasuredTrack track = Measured(builder.Build());
   EXPECT_TRUE(track.by_kind_only);
   EXPECT_EQ(track.steps.size(), 12u);
 }
@@ -286,11 +282,10 @@ TEST(GpuStepsTest, TheLastSmallerBatchIsAnotherStep) {
     for (int i = 0; i < 7; ++i) program.Step(64);
     program.Step(20);
   }
-  const std::vector<MeasuredTrack> tracks = FindStepsByCalls(program.builder().Build());
-  ASSERT_EQ(tracks.size(), 1u);
-  EXPECT_EQ(tracks[0].steps.size(), 24u);
-  EXPECT_EQ(tracks[0].Count(Phase::kSteady), 21);
-  EXPECT_EQ(tracks[0].Count(Phase::kOther), 3);
+  const MeasuredTrack track = Measured(program.builder().Build());
+  EXPECT_EQ(track.steps.size(), 24u);
+  EXPECT_EQ(track.Count(Phase::kSteady), 21);
+  EXPECT_EQ(track.Count(Phase::kOther), 3);
 }
 
 TEST(GpuStepsTest, AutotuningIsWarmUp) {

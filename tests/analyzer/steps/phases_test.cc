@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
 #include <set>
 #include <string>
 #include <vector>
@@ -121,6 +122,18 @@ TEST(PhasesTest, WeightsOnTheirWayToTheGpuAreNoPasses) {
   }
   for (int i = 0; i < 5; ++i) TrainStep(program, net);
   EXPECT_EQ(Kinds(OnlyTrack(program)), "ttttt");
+}
+
+// As many as a server answers in an hour: the time is proportional to their number.
+TEST(PhasesTest, AHundredThousandRequests) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 1);
+  for (int i = 0; i < 100'000; ++i) program.Forward(net);
+  const std::clock_t before = std::clock();
+  const std::vector<StepTrack> tracks = program.Steps();
+  EXPECT_LT((std::clock() - before) / CLOCKS_PER_SEC, 3);
+  ASSERT_EQ(tracks.size(), 1u);
+  EXPECT_EQ(tracks[0].steps.size(), 100'000u);
 }
 
 TEST(PhasesTest, GradientAccumulation) {
