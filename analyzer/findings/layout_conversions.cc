@@ -46,18 +46,19 @@ std::vector<Finding> FindLayoutConversions(const StepFacts& facts) {
   });
   if (!facts.IsAtLeast(ns, kLayoutConversionsPercent)) return {};
   const char* const format = volumes_ns > ns / 2 ? "torch.channels_last_3d" : "torch.channels_last";
-  return {{.where = facts.LayersOf(is_conversion),
-           .line = facts.LineOfLongest(is_conversion),
-           .sentence = absl::StrFormat("%.0f conversions of activations between memory formats take %s.", calls,
-                                       facts.PartOfStep(ns)),
-           .gain_ns = ns,
-           .basis = GainBasis::kComputed,
-           .evidence = "table layout: rows of activations. The gain is their time; what the other format does to the "
-                       "rest of the step is not in it",
-           .advice = absl::StrFormat(
-               "model = model.to(memory_format=%s), and the same for the input: x = x.to(memory_format=%s). Compare two "
-               "runs: some operators are slower in this format.",
-               format, format)}};
+  return {
+      {.where = facts.LayersOf(is_conversion),
+       .line = facts.LineOfLongest(is_conversion),
+       .sentence = absl::StrFormat("%.0f conversions of activations between memory formats take %s.", calls,
+                                   facts.PartOfStep(ns)),
+       .gain_ns = ns,
+       .basis = GainBasis::kComputed,
+       .evidence = "table layout: rows of activations. The gain is their time; what the other format does to the "
+                   "rest of the step is not in it",
+       .advice = absl::StrFormat(
+           "model = model.to(memory_format=%s), and the same for the input: x = x.to(memory_format=%s). Compare two "
+           "runs: some operators are slower in this format.",
+           format, format)}};
 }
 
 }  // namespace dlhook::analyzer::findings

@@ -1,9 +1,9 @@
 // The interposed functions of the TraceMe tap: TraceMeRecorder::Record, Start (with the argument lists of all its
 // releases) and Stop.
 // Thread: any application thread. An event costs a clock read and a copy of its name; nothing is allocated.
+#include "preload/base/dynamic_tables.h"
 #include "preload/base/entry.h"
 #include "preload/format/clock.h"
-#include "preload/base/dynamic_tables.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/registry.h"
