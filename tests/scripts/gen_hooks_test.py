@@ -371,7 +371,6 @@ class ArgumentsTest(TableTest):
   void** out{};
   const void* real{};
   int32_t status{};
-};
 """,
             self.output('hook_arguments.h'),
         )
