@@ -151,12 +151,26 @@ class TimeDivision {
     return foremost_;
   }
 
+  bool Compiles(size_t index) const {
+    const Activity& now = *current_[index];
+    return now.kind == ActivityKind::kScope && model_.scopes.look[now.index].kind == ScopeKind::kXlaCompilation;
+  }
+
+  // Of the threads that work: what compiles beside others runs ahead of them.
+  const std::vector<size_t>& Workers() {
+    if (working_.size() < 2 || absl::c_none_of(working_, [this](size_t index) { return Compiles(index); }))
+      return working_;
+    foremost_.clear();
+    absl::c_copy_if(working_, std::back_inserter(foremost_), [this](size_t index) { return !Compiles(index); });
+    return foremost_.empty() ? working_ : foremost_;
+  }
+
   // Remainders go to the threads in turn.
   void DividePiece(int64_t end_ns) {
     TimePiece piece;
     piece.start_ns = now_ns_;
     piece.end_ns = end_ns;
-    const std::vector<size_t>& set = working_.empty() ? Foremost() : working_;
+    const std::vector<size_t>& set = working_.empty() ? Foremost() : Workers();
     if (set.empty()) {
       piece.share_ns = end_ns - now_ns_;
       return Give(piece);

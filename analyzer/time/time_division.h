@@ -14,9 +14,10 @@
 //                 kScope, of the previous node. Where a gap belongs: gap_places.h
 // or in none. Every instant is divided equally among the threads that work: in kCall or in kScope, except for
 // TensorFlow's TraceMe events (TRACE_ME), in which a thread mostly waits for the executor's threads, whose nodes are
-// scopes of their own. Instants in which no thread works are divided among the threads in other activities; of threads in
-// gaps only among those in which modules run, if there are any: where a thread that feeds a queue and the one that trains
-// both wait, the program waits in the latter. Instants without any activity are unattributed.
+// scopes of their own, and for what XLA compiles while others work: JAX runs ahead of its operations. Instants in which no
+// thread works are divided among the threads in other activities; of threads in gaps only among those in which modules run,
+// if there are any: where a thread that feeds a queue and the one that trains both wait, the program waits in the latter.
+// Instants without any activity are unattributed.
 #pragma once
 
 #include <functional>

@@ -76,6 +76,14 @@ TEST_F(TimeDivision, ThreadsThatWorkShareEquallyAndTheOthersGetNothing) {
   EXPECT_EQ(Shares(builder_.Build()), expected);
 }
 
+TEST_F(TimeDivision, WhatCompilesBesideOperationsRunsAhead) {
+  const ThreadIndex second = builder_.AddThread();
+  AddScope("XLA compiles jit(f)", Scope::kXlaCompilation, 0, 100);
+  AddScope("dot.1", Scope::kXlaOp, 20, 50, kNone, second);
+  const std::map<Key, int64_t> expected = {{{kScope, 0}, 20 + 50}, {{kScope, 1}, 30}};
+  EXPECT_EQ(Shares(builder_.Build()), expected);
+}
+
 TEST_F(TimeDivision, GapsArePythonsWhereBothNeighboursAre) {
   const StackIndex stack = Stack();
   AddScope("aten::a", Scope::kFrameworkOp, 100, 200, stack);
