@@ -5,7 +5,8 @@
 //
 // More parameters get a gradient (AccumulateGrad) than optimizers update: layers that are not frozen, or a network that only
 // another one's loss runs through. How many an optimizer updates is what most kinds of its operations are called: known of
-// PyTorch's own that update each tensor separately, and unless the program may update others by itself (add_).
+// PyTorch's own that update each tensor separately, and unless the program may update others by itself (add_) or copy the
+// gradients into a flat buffer that is updated as one (DeepSpeed's ZeRO).
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
@@ -106,15 +107,17 @@ std::vector<Finding> FindUnusedGradients(const StepFacts& facts) {
   const double gradients = facts.TimesOf("torch::autograd::AccumulateGrad") / passes;
   const double updated = UpdatedParameters(facts);
   if (updated == 0 || gradients < std::max(kLeastGradients * updated, updated + kMoreGradients)) return {};
-  double in_place = 0;  // where the program may update parameters
+  double in_place = 0, copies = 0;  // where the program may update parameters, or gather gradients
   for (const WorkItem& item : facts.items()) {
     const LayerDirection direction = item.doing.direction;
     const bool is_modules = absl::c_any_of(
         item.group->layers, [&](LayerIndex layer) { return !facts.attribution().layers[layer].module.empty(); });
     const bool is_own = direction != LayerDirection::kUpdate && !IsBackward(direction) && !is_modules;
-    if (is_own && item.scope != nullptr && absl::c_linear_search(kUpdates, item.scope->op)) in_place += item.begun;
+    if (!is_own || item.scope == nullptr) continue;
+    if (absl::c_linear_search(kUpdates, item.scope->op)) in_place += item.begun;
+    if (item.scope->op == "copy_") copies += item.begun;
   }
-  if (in_place >= (gradients - updated) / 2) return {};
+  if (in_place >= (gradients - updated) / 2 || copies >= gradients) return {};
   const auto is_in = [](const WorkItem& item) { return IsBackward(item.doing.direction); };
   const double gain_ns = facts.Sum(is_in) * (1 - updated / gradients);
   if (!facts.IsAtLeast(gain_ns, kNeedlessPercent)) return {};

@@ -47,7 +47,8 @@ TEST(NeedlessBackward, IsNoGradientPenalty) { EXPECT_THAT(Find(2).rows, IsEmpty(
 
 // Steps of 1 ms in which so many parameters get a gradient, 600 us in all, and optimizers, by name, update so many each; the
 // program itself adds to so many tensors.
-std::vector<Finding> Unread(int gradients, const std::vector<std::pair<std::string, int>>& optimizers, int own = 0) {
+std::vector<Finding> Unread(int gradients, const std::vector<std::pair<std::string, int>>& optimizers, int own = 0,
+                            const char* own_op = "aten::add_") {
   ModelBuilder builder;
   Attribution attribution;
   attribution.layers.emplace_back().name = "net";
@@ -76,7 +77,7 @@ std::vector<Finding> Unread(int gradients, const std::vector<std::pair<std::stri
         scope("aten::addcdiv_", ScopeKind::kFrameworkOp, 2000, {layer, LayerDirection::kUpdate});
       }
     }
-    for (int i = 0; i < own; ++i) scope("aten::add_", ScopeKind::kFrameworkOp, 2000, {});
+    for (int i = 0; i < own; ++i) scope(own_op, ScopeKind::kFrameworkOp, 2000, {});
   }
   TraceModel model = builder.Build(CpuProgram::kSteps * CpuProgram::kStepNs);
   model.processes.front().capabilities.push_back({.name = "library", .object = "libtorch_cpu.so", .reason = ""});
@@ -109,6 +110,11 @@ TEST(NeedlessBackward, CountsWhatAllOptimizersUpdate) {
 TEST(NeedlessBackward, IsSilentWhereTheProgramUpdatesTheRest) {
   EXPECT_THAT(Unread(20, {{"Adam", 10}}, 10), IsEmpty());
   EXPECT_THAT(Unread(20, {{"Adam", 10}}, 2), SizeIs(1));
+}
+
+TEST(NeedlessBackward, IsSilentWhereGradientsAreGatheredInOneTensor) {
+  EXPECT_THAT(Unread(20, {{"Adam", 1}}, 20, "aten::copy_"), IsEmpty());
+  EXPECT_THAT(Unread(20, {{"Adam", 10}}, 2, "aten::copy_"), SizeIs(1));
 }
 
 }  // namespace needless_backward_test
