@@ -191,6 +191,16 @@ bool IsStillOneStep(const StepSequence& sequence, const BagSums& bags, const Cut
   return !IsMoreOfTheSame(sequence, remainder.rest, step);
 }
 
+// Cuts where the period begins again behind other calls: a step of equal layers, and of what follows the last one.
+Cuts CutsBehindOthers(const Cuts& cuts, const BagSums& bags) {
+  std::vector<size_t> positions;
+  for (size_t i = 0; i < cuts.positions.size(); ++i) {
+    const bool follows_other = i == 0 || cuts.BagOf(i - 1, bags) != cuts.bag;
+    if (follows_other && cuts.BagOf(i, bags) == cuts.bag) positions.push_back(cuts.positions[i]);
+  }
+  return EvaluateCuts(std::move(positions), bags);
+}
+
 // The cuts of the step's period at some call of the step; nullopt if nothing repeats.
 std::optional<Cuts> FindPeriod(const StepSequence& sequence, const BagSums& bags) {
   std::vector<Cuts> candidates;
@@ -218,7 +228,11 @@ std::optional<Cuts> FindPeriod(const StepSequence& sequence, const BagSums& bags
       }
     }
   }
-  return best == nullptr ? std::nullopt : std::optional(*best);
+  if (best == nullptr) return std::nullopt;
+  Cuts joined = CutsBehindOthers(*best, bags);
+  const bool is_longer = joined.length > best->length && joined.count >= 3;
+  if (is_longer && joined.coverage >= best->coverage && IsStillOneStep(sequence, bags, *best, joined)) return joined;
+  return *best;
 }
 
 constexpr double kMostSteps = 0.8, kHalf = 0.5;

@@ -79,6 +79,13 @@ int Regular(const std::string& text) {
   return count;
 }
 
+TEST(StepFinderTest, EqualLayersAndWhatFollowsTheLastAreOneStep) {
+  const std::string token = Repeat("kcckkk", 4) + "k";
+  EXPECT_THAT(Steps(Repeat(token + " ", 40)), Each(token));
+  const std::string layers = Repeat("kcckkk", 12) + "k";
+  EXPECT_THAT(Steps(Repeat(layers + " ", 10)), Each(layers));
+}
+
 TEST(StepFinderTest, NothingRepeats) {
   EXPECT_THAT(Steps(""), IsEmpty());
   EXPECT_THAT(Steps("a"), IsEmpty());
