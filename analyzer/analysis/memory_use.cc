@@ -217,7 +217,7 @@ std::string PeakSentence(const TraceModel& model, const Attribution& attribution
   if (device.peak_step != nullptr) absl::StrAppend(&text, device.peak_step_number);
   if (device.peak_phase != PhaseKind::kUnknown) absl::StrAppend(&text, ", ", PhaseKindName(device.peak_phase));
   const MemoryBlock& place = device.peak_place;
-  if (place.layer != kNone) absl::StrAppend(&text, ", at ", attribution.layers[place.layer].name);
+  if (place.layer != kNone) absl::StrAppend(&text, ", at ", attribution.NameOf(place.layer));
   if (place.op != kNone) absl::StrAppend(&text, " (", WithoutEngine(model.names[place.op]), ")");
   return text;
 }

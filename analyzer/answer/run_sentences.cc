@@ -144,9 +144,8 @@ std::string MemorySentence(const StepFacts& facts) {
     const auto kept = KeptByLayer(model, *device);
     const auto heaviest = MostOf(kept, [](const auto& of) { return of.most_bytes; });
     if (heaviest == kept.end()) continue;
-    absl::StrAppend(&parts.back(),
-                    "; the layer that keeps most for backward: ", attribution.layers[heaviest->first].name, ", ",
-                    HumanCell(heaviest->second.most_bytes, "bytes"));
+    absl::StrAppend(&parts.back(), "; the layer that keeps most for backward: ", attribution.NameOf(heaviest->first),
+                    ", ", HumanCell(heaviest->second.most_bytes, "bytes"));
   }
   return absl::StrCat(IsMemoryOfBeginning(model) ? "Peak, in the beginning, of " : "Peak of ",
                       absl::StrJoin(parts, "; of "), ".");

@@ -85,7 +85,7 @@ const MemoryBlock* LargestLeft(const TraceModel& model, const DeviceMemory& devi
 // "aten::linear of fc1"; empty: not known.
 std::string AllocatorOf(const StepFacts& facts, const MemoryBlock& block) {
   const std::string op = block.op == kNone ? "" : std::string(WithoutEngine(facts.model().names[block.op]));
-  const std::string layer = block.layer == kNone ? "" : facts.attribution().layers[block.layer].name;
+  const std::string layer = block.layer == kNone ? "" : facts.attribution().NameOf(block.layer);
   return absl::StrCat(op, op.empty() || layer.empty() ? "" : " of ", layer);
 }
 

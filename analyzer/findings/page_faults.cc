@@ -114,7 +114,7 @@ std::vector<Finding> FindPageFaults(const StepFacts& facts) {
           "Let malloc keep it: MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=17179869184 (glibc), or LD_PRELOAD of "
           "jemalloc or tcmalloc; or reuse large temporaries (out=, in-place operations)."};
   if (most.first != nullptr && most.first->layer != kNone && most.bytes >= least_bytes) {
-    finding.where = facts.attribution().layers[most.first->layer].name;
+    finding.where = facts.attribution().NameOf(most.first->layer);
     finding.line = facts.LineOfStack(most.first->stack);
     absl::StrAppend(&finding.sentence, " ", finding.where, " allocates ",
                     HumanCell(static_cast<int64_t>(most.bytes), "bytes"), " a step in blocks of 128 KiB and more.");

@@ -264,7 +264,7 @@ std::vector<Finding> FindUnreadRows(const StepFacts& facts) {
   end_pass(kNone);
   if (!facts.IsAtLeast(ns, kRepeatedPercent)) return {};
   const LayerIndex layer = facts.attribution().of_scope[longest.scope].layer;
-  const std::string where = layer == kNone ? "" : facts.attribution().layers[layer].name;
+  const std::string where = layer == kNone ? "" : facts.attribution().NameOf(layer);
   const double gain_ns = std::min(ns, facts.step_ns());
   return {{.where = where,
            .line = facts.LineOfStack(scopes.look[longest.scope].stack),

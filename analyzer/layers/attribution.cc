@@ -1,5 +1,6 @@
 #include "analyzer/layers/attribution.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 
 namespace dlhook::analyzer::inline layers {
@@ -52,6 +53,13 @@ const char* EvidenceName(Evidence evidence) {
 LayerIndex Attribution::Add(Layer layer) {
   layers.push_back(std::move(layer));
   return static_cast<LayerIndex>(layers.size() - 1);
+}
+
+std::string Attribution::NameOf(LayerIndex layer) const {
+  const Layer& named = layers[layer];
+  const bool is_ambiguous = absl::c_any_of(
+      layers, [&](const Layer& other) { return other.name == named.name && other.model != named.model; });
+  return is_ambiguous ? PlaceTitle(layers, {.layer = layer}) : named.name;
 }
 
 // A range that belongs to a layer, such as an optimizer's step, also contains its gaps, but for those beside a closure.

@@ -105,7 +105,9 @@ struct Attribution {
       of_gpu;  // by GpuIndex; only set for slices of runs, in which the calls that requested the GPU work may be
                // missing
   std::map<std::pair<StackIndex, StackIndex>, GapPlace> of_gap;  // by the stacks before and after
-  LayerIndex Add(Layer layer);                                   // behind the others
+  // The layer's name; "Sequential #2: 0" where another network has one of this name.
+  std::string NameOf(LayerIndex layer) const;
+  LayerIndex Add(Layer layer);  // behind the others
   Place PlaceOfCall(CallIndex call) const { return call < of_call.size() ? of_call[call] : Place(); }
   Place PlaceOfScope(ScopeIndex scope) const { return scope < of_scope.size() ? of_scope[scope] : Place(); }
   Place PlaceOfGap(const UnseenGap& gap) const;

@@ -310,8 +310,11 @@ std::string StepFacts::LayersOf(const std::function<bool(const WorkItem&)>& is_i
   std::map<std::string, double> by_label;
   for (const WorkItem& item : items_) {
     // "features:[not seen]" belongs to features; "[not seen: …]" belongs to no layer.
+    if (!is_in(item)) continue;
     const std::string label = item.group->label.substr(0, item.group->label.find(":["));
-    if (is_in(item) && !absl::StartsWith(label, "[")) by_label[label] += item.ns;
+    const LayerIndex first = item.group->layers.empty() ? kNone : item.group->layers.front();
+    const bool is_one = first != kNone && attribution().layers[first].name == label;
+    if (!absl::StartsWith(label, "[")) by_label[is_one ? attribution().NameOf(first) : label] += item.ns;
   }
   std::vector<std::string> labels;
   for (const auto& [label, ns] : LargestFirst(by_label)) {

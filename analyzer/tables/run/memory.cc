@@ -62,7 +62,7 @@ class MemoryRows {
       MemoryRow& row = all.emplace_back();
       row.kind = kind;
       row.sum = sum;
-      if (layer != kNone) row.layer = attribution_.layers[layer].name;
+      if (layer != kNone) row.layer = attribution_.NameOf(layer);
       if (op != kNone) row.op = std::string(WithoutEngine(model_.names[op]));
       if (sum.largest->stack != kNone) row.line = LineLabel(model_, places_[sum.largest->stack]);
     }

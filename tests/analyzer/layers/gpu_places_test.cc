@@ -16,6 +16,15 @@ namespace {
 
 using Kind = GpuActivityKind;
 
+TEST(AttributionTest, NamesHaveTheirNetworkWhereAnotherHasTheSame) {
+  Attribution attribution;
+  attribution.Add({.model = "Generator", .name = "0"});
+  attribution.Add({.model = "Critic", .name = "0"});
+  attribution.Add({.model = "Critic", .name = "2"});
+  EXPECT_EQ(attribution.NameOf(0), "Generator: 0");
+  EXPECT_EQ(attribution.NameOf(2), "2");
+}
+
 TEST(GpuPlacesTest, OfTheCallOfThoseAroundItElseOfTheScope) {
   ModelBuilder builder;
   builder.Call(builder.AddOp(LegacyDefinition(1)), 0, 100);
