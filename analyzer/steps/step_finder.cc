@@ -231,7 +231,8 @@ std::optional<Cuts> FindPeriod(const StepSequence& sequence, const BagSums& bags
   if (best == nullptr) return std::nullopt;
   Cuts joined = CutsBehindOthers(*best, bags);
   const bool is_longer = joined.length > best->length && joined.count >= 3;
-  if (is_longer && joined.coverage >= best->coverage && IsStillOneStep(sequence, bags, *best, joined)) return joined;
+  if (is_longer && joined.coverage >= kNotMuchLess * best->coverage && IsStillOneStep(sequence, bags, *best, joined))
+    return joined;
   return *best;
 }
 
