@@ -82,7 +82,7 @@ int Regular(const std::string& text) {
 TEST(StepFinderTest, EqualLayersAndWhatFollowsTheLastAreOneStep) {
   const std::string token = Repeat("kcckkk", 4) + "k";
   EXPECT_THAT(Steps(Repeat(token + " ", 40)), Each(token));
-  const std::string layers = Repeat("kcckkk", 12) + "k";
+  const std::string layers = Repeat("kcckkk", 8) + "k";
   EXPECT_THAT(Steps(Repeat(layers + " ", 10)), Each(layers));
 }
 
