@@ -16,7 +16,6 @@
 #include "preload/gpu/event_pool.h"
 #include "preload/gpu/gpu_state.h"
 #include "preload/gpu/gpu_thread.h"
-#include "preload/runtime/call_detail.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/parts.h"
 #include "preload/runtime/process_state.h"
