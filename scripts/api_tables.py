@@ -21,7 +21,7 @@ TWIN = re.compile(r'_pt[sd][sz]$')  # the variant for the per-thread default str
 MAX_FAMILIES = 31  # bits of a mask of 32; one says that none is captured (preload/gpu/gpu_time.cc)
 MAX_HOOKS = 4096  # preload/link/resolver.cc packs an id into 12 bits
 RESERVED = ('frame', 'real', 'record', 'result')  # used by the wrappers themselves
-DECLARATIONS = ('family', 'header', 'decoder', 'tracker')
+DECLARATIONS = ('family', 'room', 'decoder', 'tracker')
 
 
 def logical_lines(path):
@@ -57,7 +57,7 @@ class TableReader:
 
     def __init__(self):
         self.api = Api()
-        self.header = None
+        self.room = {}
         self.word_sets = {}
 
     def read(self, paths):
@@ -79,13 +79,13 @@ class TableReader:
         if len(self.api.families) > MAX_FAMILIES:
             raise place.error(f'found family number {MAX_FAMILIES + 1}, expected at most {MAX_FAMILIES}: they are bits of a mask')
 
-    def read_header(self, place, text):
-        self.header = text
+    def read_room(self, place, text):
+        self.room = dict(zip(('room', 'header'), text.split()))
 
     def read_declaration(self, place, text, what, declared):
         """(name, values) of 'NAME key=value…' with the keys that the dataclass `declared` has."""
         name, _, rest = text.partition(' ')
-        values = {**({'header': self.header} if self.header else {}), **split_pairs(rest, ' ', place)}
+        values = {**self.room, **split_pairs(rest, ' ', place)}
         fields = dataclasses.fields(declared)
         required = {field.name for field in fields if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING}
         if not required <= set(values) <= {field.name for field in fields}:

@@ -150,7 +150,6 @@ class Field:
 
 @dataclasses.dataclass(frozen=True)
 class Decoder:
-    header: str
     function: str
     record: str
     words: str
@@ -160,16 +159,19 @@ class Decoder:
     ignore: frozenset = frozenset()  # parameters that it does not use; '*': all that are not fields
     context: tuple = ()  # from CONTEXT: what it gets besides parameters
     begin: str = 'BeginCall'  # from BEGIN
+    room: str = ''  # of preload/, whose namespace its function is in
+    header: str = ''  # of an inline function; of others hook_arguments.h has the declaration
 
 
 @dataclasses.dataclass(frozen=True)
 class Tracker:
     """A function that is informed of each call, recorded or not."""
 
-    header: str
     function: str
     fields: dict = dataclasses.field(default_factory=dict)  # name -> Field
     context: tuple = ()  # from CONTEXT; always includes the real function's address
+    room: str = ''
+    header: str = ''
 
 
 @dataclasses.dataclass(frozen=True)

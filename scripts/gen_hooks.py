@@ -5,7 +5,7 @@
         DIR/hook_names.cc  families, names and their hash: linked by the drain, so by the analyzer too
         DIR/hooks_N.cc     the exported wrappers, in parts that compile side by side: linked into libdlhook.so only
         DIR/hooks.cc       tables of the wrappers: as those
-        DIR/hook_arguments.h  what the wrappers hand to decoders and trackers, a struct for each
+        DIR/hook_arguments.h  decoders and trackers, and what the wrappers hand to them, a struct for each
     gen_hooks.py --out DIR --abi HEADER [--cc COMMAND] FILE.api...
         DIR/abi_check.cc   static_asserts that HEADER declares what the tables say
     gen_hooks.py --list FILE.api...
@@ -157,7 +157,15 @@ def arguments_header(api):
                   f'  static {struct} Like(const Args& args) {{', f'    {struct} made;']
         lines += [f'    if constexpr (requires {{ made.{name} = args.{name}; }}) made.{name} = args.{name};' for name in fields]
         lines += ['    return made;', '  }', '};']
-    return '\n'.join([*lines, '\n}  // namespace dlhook', ''])
+    lines += ['\n}  // namespace dlhook']
+    declared = {}
+    for users, record in ((api.decoders, ', CallRecord* record'), (api.trackers, '')):
+        for user in (user for user in users.values() if not user.header):
+            lines_of_room = declared.setdefault(user.room, {})
+            lines_of_room[user.function] = f'void {user.function}(const {struct_of(user)}& args{record});'
+    for room, functions in sorted(declared.items()):
+        lines += [f'namespace dlhook::inline {room} {{', *functions.values(), '}']
+    return '\n'.join([*lines, ''])
 
 
 def arguments_of(user, values, api):
@@ -249,7 +257,8 @@ def wrappers_source(api, hooks):
         '#include "preload/base/entry.h"',
         '#include "preload/runtime/call_scope.h"',
         *(['#include "preload/gpu/event_calls.h"'] if any(hook.work for _, hook in hooks) else []),
-        *(f'#include "{header}"' for header in sorted(set(used))),
+        '#include "preload/hook_arguments.h"',
+        *(f'#include "{header}"' for header in sorted({*used} - {''})),
         '',
         'namespace dlhook {',
         'extern "C" {\n',

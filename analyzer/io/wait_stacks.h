@@ -1,5 +1,5 @@
 // Where threads of a sampled process are blocked: their stacks, read from outside by the launcher at its looks
-// (preload/drain/thread_look.h). A blocked thread's stack stands still; what moved meanwhile is not used. No signal, no
+// (preload/drain/proc_counters.h). A blocked thread's stack stands still; what moved meanwhile is not used. No signal, no
 // ptrace: the process does not notice.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include "analyzer/io/outside_code.h"
 #include "preload/drain/drain.h"
 #include "preload/drain/outside_stacks.h"
-#include "preload/drain/thread_look.h"
+#include "preload/drain/proc_counters.h"
 #include "preload/format/session.h"
 
 namespace dlhook::analyzer::inline io {

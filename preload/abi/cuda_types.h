@@ -44,7 +44,7 @@ inline uint64_t Nanoseconds(float milliseconds) {
                                                   : 0;
 }
 
-// Needs no shape and 1 address, which holds the nanoseconds.
+// The address holds the nanoseconds.
 inline void DecodeElapsed(const ElapsedArgs& args, CallRecord* record) {
   bool known = record->status == 0 && args.out != nullptr;
   record->addresses()[0] = known ? Nanoseconds(*static_cast<const float*>(args.out)) : 0;

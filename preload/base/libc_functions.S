@@ -31,7 +31,7 @@
 
         .text
 # Strings
-        libc_functions isalnum, memchr, memcmp, memcpy, memmem, memmove, memrchr, memset, strchr, strcmp, strcpy, strcspn
+        libc_functions memchr, memcmp, memcpy, memmem, memmove, memrchr, memset, strchr, strcmp, strcpy, strcspn
         libc_functions strerror, strlen, strncasecmp, strncmp, strnlen, strrchr, strspn, strstr, strtok_r, tolower
         libc_functions __isoc99_sscanf, snprintf, strtod, strtol, strtoll, strtoul, strtoull, vsnprintf
 # Files

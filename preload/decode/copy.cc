@@ -2,8 +2,8 @@
 
 #include "preload/abi/arguments.h"
 #include "preload/base/own_memory.h"
-#include "preload/decode/decoders.h"
-#include "preload/link/driver_entry.h"
+#include "preload/hook_arguments.h"
+#include "preload/link/library_api.h"
 #include "preload/track/cuda_state.h"
 
 namespace dlhook::inline decode {
@@ -13,7 +13,7 @@ namespace {
 // One system call, which reads nothing that does not exist: another thread may have freed the buffer of an asynchronous copy already.
 constexpr uint64_t kPieces = 8;
 constexpr uint64_t kPieceBytes = 128;
-constexpr uint64_t kWords = kPieces * kPieceBytes / 8;
+constexpr uint64_t kSampledWords = kPieces * kPieceBytes / 8;
 
 // Of 8 pieces of 128 bytes, spread evenly with the first and the last. 0: not readable, or all of them are the same
 // word: then the rest may well differ (padding, masks). `bytes` is at least kLeastSampledBytes.
@@ -24,7 +24,7 @@ uint64_t SampleContents(const void* buffer, uint64_t bytes) {
     if (i == kPieces - 1) at = bytes - kPieceBytes;
     pieces[i] = {const_cast<char*>(static_cast<const char*>(buffer)) + at, kPieceBytes};
   }
-  uint64_t words[kWords];
+  uint64_t words[kSampledWords];
   if (CopyOwnPieces(pieces, kPieces, words, sizeof words) != sizeof words) return 0;
   uint64_t hash = 0, differences = 0;
   for (uint64_t word : words) {

@@ -136,7 +136,7 @@ Problem ReadProblem(const LtApi& api, const Args& problem) {
 
 void Store(CallRecord* record, const Problem& problem) {
   new (record->shape()) CudaGemmShape(problem.shape);
-  new (record->shape() + kCudaGemmShapeWords) GemmGroups(problem.groups);
+  new (record->shape_behind<CudaGemmShape>()) GemmGroups(problem.groups);
 }
 
 void ReadAlgorithm(const LtApi& api, const void* algorithm, CudaGemmShape* shape) {
@@ -246,6 +246,7 @@ void DecodeLtHeuristic(const LtHeuristicArgs& args, CallRecord* record) {
   record->SetAddresses(nullptr, nullptr, nullptr);
 }
 
+// Remembers which algorithms the heuristics gave, so that a later matmul can say which one it used.
 void TrackLtHeuristic(const LtHeuristicArgs& args) {
   if (args.status != 0 || args.returned == nullptr || args.results == nullptr) return;
   uint64_t count = static_cast<uint64_t>(*args.returned);
@@ -281,7 +282,7 @@ void DecodeLtTransform(const LtTransformArgs& args, CallRecord* record) {
   cuda.c_type = c.type;
   cuda.captured = IsCaptured(args.stream);
   new (record->shape()) MatrixShape(shape);
-  new (record->shape() + kMatrixShapeWords) CudaMatrixShape(cuda);
+  new (record->shape_behind<MatrixShape>()) CudaMatrixShape(cuda);
   record->SetAddresses(args.a, args.b, args.c);
 }
 

@@ -1,4 +1,4 @@
-// cuBLAS. cuBLASLt is in cublaslt.cc.
+// cuBLAS -> CudaGemmShape and, of functions of two matrices, MatrixShape; cuSPARSE. cuBLASLt is in cublaslt.cc.
 #include "preload/decode/cuda_gemm.h"
 
 #include "preload/decode/gemm.h"
@@ -122,6 +122,7 @@ void DecodeCudaGemm(const CudaGemmArgs& args, CallRecord* record) {
   StoreAddresses(args, record);
 }
 
+// Groups of products with sizes in host memory.
 void DecodeCudaGroupedGemm(const CudaGroupedGemmArgs& args, CallRecord* record) {
   CudaGemmArgs first = CudaGemmArgs::Like(args);
   first.pointer_arrays = true;
@@ -136,9 +137,10 @@ void DecodeCudaGroupedGemm(const CudaGroupedGemmArgs& args, CallRecord* record) 
     groups.flops += static_cast<uint64_t>(size) * GemmFlops(GemmKind::kGemm, type, args.m[i], args.n[i], args.k[i]);
   }
   DecodeCudaGemm(first, record);
-  new (record->shape() + kCudaGemmShapeWords) GemmGroups(groups);
+  new (record->shape_behind<CudaGemmShape>()) GemmGroups(groups);
 }
 
+// As a product with n = 1, like DecodeGemv.
 void DecodeCudaGemv(const CudaGemvArgs& args, CallRecord* record) {
   CudaGemmArgs gemm = CudaGemmArgs::Like(args);
   gemm.kind = GemmKind::kGemv;
@@ -174,10 +176,12 @@ void DecodeCudaMatrix(const CudaMatrixArgs& args, CallRecord* record) {
   cuda.trans_b = args.trans_b < 0 ? '\0' : CublasOperation(args.trans_b);
   cuda.c_type = TypeOf(args.c_type, DataType::kUnknown);
   cuda.captured = IsHandleCaptured(&StreamApi::cublas, args.handle, args.real);
-  new (record->shape() + kMatrixShapeWords) CudaMatrixShape(cuda);
+  new (record->shape_behind<MatrixShape>()) CudaMatrixShape(cuda);
   StoreAddresses(args, record);
 }
 
+// Products of sparse and dense operands: sizes from the descriptors, through the library's own getters. Addresses remain
+// zero: the operands are in the descriptors.
 void DecodeSparse(const SparseArgs& args, CallRecord* record) {
   MatrixShape shape = {};
   CudaMatrixShape cuda = {};
@@ -203,7 +207,7 @@ void DecodeSparse(const SparseArgs& args, CallRecord* record) {
   }
   if (args.kind != MatrixKind::kSpmv) cuda.trans_b = CublasOperation(args.trans_b);
   new (record->shape()) MatrixShape(shape);
-  new (record->shape() + kMatrixShapeWords) CudaMatrixShape(cuda);
+  new (record->shape_behind<MatrixShape>()) CudaMatrixShape(cuda);
   record->SetAddresses(nullptr, nullptr, nullptr);
 }
 

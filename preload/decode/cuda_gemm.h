@@ -1,14 +1,10 @@
-// Matrix products of cuBLAS and cuBLASLt: arguments -> CudaGemmShape, and the two-matrix functions -> MatrixShape.
-// Thread: any application thread, after the real function has returned. Host scalars and device pointers are never
-// dereferenced.
+// Shared by the decoders of cuBLAS and cuBLASLt, which never dereference host scalars and device pointers. Pure.
 #pragma once
 
 #include "preload/abi/cuda_types.h"
 #include "preload/hook_arguments.h"
 
 namespace dlhook::inline decode {
-
-// Shared by the decoders of cuBLAS and cuBLASLt. Pure.
 
 // cublasOperation_t as BLAS's letter; CONJG (3) is the conjugate without transposition, 'R' as elsewhere.
 inline char CublasOperation(int64_t operation) {
@@ -26,30 +22,5 @@ class Alignment {
  private:
   uint64_t bits_ = 0;
 };
-
-// cublas{S…}gemm and similar. Needs kCudaGemmShapeWords and 3 addresses.
-void DecodeCudaGemm(const CudaGemmArgs& args, CallRecord* record);
-
-// Groups of products with sizes in host memory. Needs kGroupedCudaGemmShapeWords and 3 addresses.
-void DecodeCudaGroupedGemm(const CudaGroupedGemmArgs& args, CallRecord* record);
-
-// gemv: as a product with n = 1, like DecodeGemv.
-void DecodeCudaGemv(const CudaGemvArgs& args, CallRecord* record);
-
-// symm, syrk, trsm, geam, dgmm … Needs kCudaMatrixShapeWords and 3 addresses.
-void DecodeCudaMatrix(const CudaMatrixArgs& args, CallRecord* record);
-
-void DecodeLtMatmul(const LtMatmulArgs& args, CallRecord* record);
-void DecodeLtHeuristic(const LtHeuristicArgs& args, CallRecord* record);
-// Remembers which algorithms the heuristics gave, so that a later matmul can say which one it used.
-void TrackLtHeuristic(const LtHeuristicArgs& args);
-void DecodeLtTransform(const LtTransformArgs& args, CallRecord* record);
-
-// cuSPARSE's products of sparse and dense operands: sizes from the descriptors, through the library's own getters ->
-// MatrixShape.
-// Thread: any application thread, after the real function has returned.
-
-// Needs kCudaMatrixShapeWords and 3 addresses, which remain zero: the operands are in the descriptors.
-void DecodeSparse(const SparseArgs& args, CallRecord* record);
 
 }  // namespace dlhook::inline decode

@@ -55,7 +55,7 @@ void DecodeGemmBatch(const GemmBatchArgs& args, CallRecord* record) {
   first.c = First(args.c, totals);
   first.batch = totals.products;
   DecodeGemm(first, record);
-  new (record->shape() + kGemmShapeWords) GemmGroups{args.groups > 0 ? args.groups : 0, totals.flops};
+  new (record->shape_behind<GemmShape>()) GemmGroups{args.groups > 0 ? args.groups : 0, totals.flops};
 }
 
 void DecodeMatrix(const MatrixArgs& args, CallRecord* record) {

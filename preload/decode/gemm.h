@@ -3,9 +3,9 @@
 // Pure: no vendor calls, no allocation.
 //
 // To add a decoder:
-// 1. a `decoder` line in preload/api/common.api, which names its function and what it takes: hook_arguments.h then has a struct
-//    for it, with the names of the parameters as members;
-// 2. the function, here or in a new header;
+// 1. a `decoder` line in preload/api/common.api, which names its function and what it takes: hook_arguments.h then declares it,
+//    and a struct for it, with the names of the parameters as members;
+// 2. the function;
 // 3. cases with values computed by hand in tests/preload/decode_test.cc.
 #pragma once
 
@@ -33,12 +33,11 @@ void TakeFirstGroup(const Groups& groups, Product* product) {
 // need three real products. 0 if a dimension is not positive, UINT64_MAX on overflow.
 uint64_t GemmFlops(GemmKind kind, DataType type, int64_t m, int64_t n, int64_t k);
 
-// Groups of products of equal shape: arrays have one element per group, those of operands one per product.
-// Needs kGroupedGemmShapeWords and three addresses. Shape and addresses are those of the first product, `batch` is the
-// number of products in all groups.
+// Groups of products of equal shape: arrays have one element per group, those of operands one per product. Shape and
+// addresses are those of the first product, `batch` is the number of products in all groups.
 void DecodeGemmBatch(const GemmBatchArgs& args, CallRecord* record);
 
-// The others need kGemmShapeWords and three addresses. They are inline because they run in every hooked call: the
+// The others need kWords<GemmShape> and three addresses. They are inline because they run in every hooked call: the
 // compiler stores the arguments directly into the record.
 __attribute__((always_inline)) inline void DecodeGemm(const GemmArgs& args, CallRecord* record) {
   const bool row_major = args.order == 'R';
@@ -112,7 +111,7 @@ inline void DecodeGemmPack(const GemmPackArgs& args, CallRecord* record) {
 }
 
 // The other level-3 functions (symm, syrk, trsm …): arguments -> MatrixShape and operand addresses.
-// Needs kMatrixShapeWords and three addresses; operands that the function lacks are 0.
+// Operands that the function lacks are 0.
 void DecodeMatrix(const MatrixArgs& args, CallRecord* record);
 
 }  // namespace dlhook::inline decode

@@ -1,7 +1,7 @@
 #include <new>
 
 #include "preload/abi/arguments.h"
-#include "preload/decode/decoders.h"
+#include "preload/hook_arguments.h"
 #include "preload/track/cuda_state.h"
 
 namespace dlhook::inline decode {

@@ -2,8 +2,8 @@
 // release 1.17 has them, and only if what is read agrees with itself; else the call stays a timed one.
 #include <stdio.h>
 
-#include "preload/decode/decoders.h"
 #include "preload/decode/gemm.h"
+#include "preload/hook_arguments.h"
 #include "preload/link/library_api.h"
 #include "preload/runtime/jit_names.h"
 #include "preload/runtime/registry.h"
@@ -259,6 +259,8 @@ void DecodeLibxsmmKernel(const LibxsmmKernelArgs& args, CallRecord* record) {
   StoreProduct(gemm, record)->cache_hit = IsKnown(args.result, record->start_ticks);
 }
 
+// Notes which kernels were handed out, and that calls through their pointers are not seen. A lock is taken for the first
+// kernel that the program itself asks for, and, where samples are taken, for new ones, whose names go into a file.
 void TrackLibxsmmKernel(const LibxsmmKernelArgs& args) {
   const ThreadState* thread = dlhook_thread;
   if (args.result == 0 || thread == nullptr) return;

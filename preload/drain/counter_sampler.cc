@@ -75,7 +75,7 @@ void CounterSampler::Open(SessionHeader* session, bool is_own_process, Drain* dr
     AddCounter(spec.name, strlen(spec.name));
     if (UsageFieldOf(spec.name) == UsageField::kNone && spec.perf_type != kNoPerfType) perf[perf_count++] = &spec;
   }
-  wants_perf_ = perf_.Open(perf, perf_count, kMaxThreads, drain);
+  wants_perf_ = perf_.Open(perf, perf_count, drain);
   void* memory = MapOwnPages(sizeof(Thread) * kMaxThreads);
   if (memory == nullptr || (is_own_process && process_.count == 0 && !wants_perf_)) {
     if (memory != nullptr) munmap(memory, sizeof(Thread) * kMaxThreads);
@@ -92,7 +92,7 @@ void CounterSampler::Open(SessionHeader* session, bool is_own_process, Drain* dr
 void CounterSampler::Close() {
   for (uint32_t i = 0; i < thread_count_; ++i) {
     CloseProcFiles(&threads_[i].files);
-    perf_.End(i, i);
+    perf_.End(&threads_[i].perf);
   }
   if (threads_ != nullptr) munmap(threads_, sizeof(Thread) * kMaxThreads);
   if (directory_ >= 0) close(directory_);
@@ -251,7 +251,7 @@ void CounterSampler::Look(Drain* drain, Thread* thread, uint64_t ticks) {
     thread->states = states;
   }
   Hold(drain, thread, ticks);
-  if (wants_perf_) perf_.Sample(IndexOf(thread), ticks, thread->thread_id, thread->tid, drain);
+  if (wants_perf_) perf_.Sample(&thread->perf, ticks, thread->thread_id, thread->tid, drain);
 }
 
 // Not since the last look or, if looks are rare, for less than 0.1 % of the time since its last reading: a thread that wakes up
@@ -337,7 +337,7 @@ void CounterSampler::HandOver(Drain* drain, Thread* thread) {
   GiveStates(drain, *thread);
   Give(drain, *thread, thread->tid == 0 ? process_ : often_, thread->held, thread->held_count);
   Give(drain, *thread, seldom_, thread->held_seldom, thread->held_seldom_count);
-  if (wants_perf_) perf_.HandOver(IndexOf(thread), thread->thread_id, thread->tid, drain);
+  if (wants_perf_) perf_.HandOver(&thread->perf, thread->thread_id, thread->tid, drain);
   thread->held_count = thread->held_seldom_count = 0;
 }
 

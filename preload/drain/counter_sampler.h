@@ -1,17 +1,46 @@
 // Counters over time (DLHOOK_COUNTERS_MS): the drain reads counters of all threads of a recorded process, including
 // those without recorded calls, and of the process as a whole. Independent of the threads' own readings
-// (counters/counters.h). From outside, and also if no counters are wanted: what threads do (drain/thread_look.h).
+// (counters/counters.h). From outside, and also if no counters are wanted: what threads do (drain/proc_counters.h).
 // Thread: the drain's. Makes system calls for every sample; keeps descriptors of /proc and of perf in the drain's own
 // table. Limits its use of a processor.
 #pragma once
 
+#include "preload/counters/perf_group.h"
 #include "preload/drain/drain.h"
-#include "preload/drain/perf_sampler.h"
 #include "preload/drain/proc_counters.h"
-#include "preload/drain/thread_look.h"
 #include "preload/format/session.h"
 
 namespace dlhook::inline drain {
+
+// Groups of perf events on other threads: only on those that don't read these counters themselves, because a second group would
+// take the processor's registers from theirs.
+class PerfSampler {
+ public:
+  static constexpr uint32_t kMaxGroups = 4;
+  static constexpr uint32_t kHeldReadings = 16;
+
+  // Valid when all zero.
+  struct Thread {
+    PerfGroup groups[kMaxGroups];  // of no events: not open
+    uint32_t held_count[kMaxGroups];
+    CounterReading held[kMaxGroups][kHeldReadings];
+  };
+
+  // Determines which of the counters it will sample; reports to the trace which it can't. False: none.
+  bool Open(const CounterSpec* const* specs, size_t count, Drain* drain);
+  // The thread counts from now on.
+  void Begin(Thread* thread, uint32_t tid, Drain* drain);
+  void Sample(Thread* thread, uint64_t ticks, uint32_t thread_id, uint32_t tid, Drain* drain);
+  void HandOver(Thread* thread, uint32_t thread_id, uint32_t tid, Drain* drain);
+  void End(Thread* thread);
+
+ private:
+  CounterList list_ = {};  // what `events` point to
+  PerfGroups groups_ = {};
+  uint32_t first_[kMaxGroups] = {};  // event of each group
+  char names_[kMaxGroups][kMaxCountersOfSet * sizeof(CounterSpec::name)] = {};
+  bool has_complained_ = false;
+};
 
 class CounterSampler {
  public:
@@ -69,6 +98,7 @@ class CounterSampler {
     uint32_t held_seldom_count;
     Held held[kHeldReadings];
     Held held_seldom[kHeldSeldom];
+    PerfSampler::Thread perf;
   };
 
   void AddCounter(const char* name, size_t bytes);
@@ -79,7 +109,8 @@ class CounterSampler {
   Thread* FindThread(uint32_t tid);
   void BeginThread(uint32_t tid, Drain* drain);
   void NameOwnThread(Drain* drain);
-  uint32_t IndexOf(const Thread* thread) const { return static_cast<uint32_t>(thread - threads_); }
+  // Of a Thread: large parts that nothing needs stay without pages.
+  size_t UsedBytes() const { return wants_perf_ ? sizeof(Thread) : offsetof(Thread, perf); }
   void EndThread(Drain* drain, Thread* thread);
   bool ReadTaskClock(Thread* thread, uint64_t* task_clock_ns) const;
   void FindState(Thread* thread, uint64_t ticks) const;

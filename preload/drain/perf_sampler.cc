@@ -1,10 +1,7 @@
 // Groups of perf events on the threads of a recorded process.
-#include "preload/drain/perf_sampler.h"
-
 #include <stdio.h>
 
-#include "preload/base/own_pages.h"
-#include "preload/drain/proc_counters.h"
+#include "preload/drain/counter_sampler.h"
 
 namespace dlhook::inline drain {
 namespace {
@@ -29,13 +26,7 @@ void TellRefusal(void* drain, const CounterSpec& spec, const char* reason) {
 
 }  // namespace
 
-PerfSampler::~PerfSampler() {
-  if (threads_ == nullptr) return;
-  for (uint32_t i = 0; i < capacity_; ++i) CloseThread(&threads_[i]);
-  munmap(threads_, capacity_ * sizeof(Thread));
-}
-
-bool PerfSampler::Open(const CounterSpec* const* specs, size_t count, uint32_t threads, Drain* drain) {
+bool PerfSampler::Open(const CounterSpec* const* specs, size_t count, Drain* drain) {
   if (count == 0) return false;
   const CounterSpec* kept[kMaxCounters];
   for (size_t i = 0; i < count; ++i) {
@@ -44,15 +35,6 @@ bool PerfSampler::Open(const CounterSpec* const* specs, size_t count, uint32_t t
   }
   DividePerfGroups(kept, count, &TellRefusal, drain, &groups_);
   if (groups_.count > kMaxGroups) groups_.count = kMaxGroups;
-  if (groups_.count == 0) return false;
-  threads_ = static_cast<Thread*>(MapOwnPages(threads * sizeof(Thread)));
-  if (threads_ == nullptr) return false;
-  capacity_ = threads;
-  DescribeGroups();
-  return true;
-}
-
-void PerfSampler::DescribeGroups() {
   uint32_t event = 0;
   for (uint32_t group = 0; group < groups_.count; ++group) {
     first_[group] = event;
@@ -63,12 +45,10 @@ void PerfSampler::DescribeGroups() {
       used += static_cast<size_t>(written);
     }
   }
+  return groups_.count != 0;
 }
 
-void PerfSampler::Begin(uint32_t index, uint32_t tid, Drain* drain) {
-  if (index >= capacity_) return;
-  Thread* thread = &threads_[index];
-  thread->is_open = true;
+void PerfSampler::Begin(Thread* thread, uint32_t tid, Drain* drain) {
   for (uint32_t group = 0; group < groups_.count; ++group) {
     thread->held_count[group] = 0;
     const PerfEvent* events = &groups_.events[first_[group]];
@@ -82,22 +62,18 @@ void PerfSampler::Begin(uint32_t index, uint32_t tid, Drain* drain) {
   }
 }
 
-void PerfSampler::Sample(uint32_t index, uint64_t ticks, uint32_t thread_id, uint32_t tid, Drain* drain) {
-  if (index >= capacity_ || !threads_[index].is_open) return;
-  Thread* thread = &threads_[index];
+void PerfSampler::Sample(Thread* thread, uint64_t ticks, uint32_t thread_id, uint32_t tid, Drain* drain) {
   for (uint32_t group = 0; group < groups_.count; ++group) {
     PerfReading reading;
     if (thread->groups[group].count == 0 || !ReadPerfGroup(thread->groups[group], &reading)) continue;
-    if (thread->held_count[group] == kHeldReadings) HandOver(index, thread_id, tid, drain);
+    if (thread->held_count[group] == kHeldReadings) HandOver(thread, thread_id, tid, drain);
     CounterReading* held = &thread->held[group][thread->held_count[group]++];
     *held = {ticks, reading.enabled_ns, reading.running_ns, {}};
     memcpy(held->values, reading.values, sizeof reading.values);
   }
 }
 
-void PerfSampler::HandOver(uint32_t index, uint32_t thread_id, uint32_t tid, Drain* drain) {
-  if (index >= capacity_ || !threads_[index].is_open) return;
-  Thread* thread = &threads_[index];
+void PerfSampler::HandOver(Thread* thread, uint32_t thread_id, uint32_t tid, Drain* drain) {
   for (uint32_t group = 0; group < groups_.count; ++group) {
     uint32_t count = thread->held_count[group];
     if (count != 0)
@@ -107,22 +83,12 @@ void PerfSampler::HandOver(uint32_t index, uint32_t thread_id, uint32_t tid, Dra
   }
 }
 
-void PerfSampler::CloseThread(Thread* thread) {
-  if (!thread->is_open) return;
+void PerfSampler::End(Thread* thread) {
   for (PerfGroup& group : thread->groups) {
     if (group.count == 0) continue;
     GiveBackDescriptors(group.count);
     ClosePerfGroup(&group);
   }
-  thread->is_open = false;
-}
-
-void PerfSampler::End(uint32_t index, uint32_t last) {
-  if (index >= capacity_) return;
-  CloseThread(&threads_[index]);
-  if (index == last) return;
-  memcpy(static_cast<void*>(&threads_[index]), &threads_[last], sizeof threads_[index]);
-  threads_[last].is_open = false;
 }
 
 }  // namespace dlhook::inline drain

@@ -1,9 +1,11 @@
-// Counters of threads in /proc: pure functions that parse the files' text (unit-tested), and the files of one thread
-// kept open.
+// What /proc says of threads: pure functions that parse the files' text (unit-tested), the files of one thread kept open, and
+// what looks from outside find (format/thread_states.h): how long a thread waited for a processor, which the kernel counts, and
+// how long it was blocked and in what, which the looks estimate.
 // Thread: the drain's.
 #pragma once
 
 #include "preload/counters/rusage_counters.h"
+#include "preload/drain/batches.h"
 #include "preload/format/thread_states.h"
 
 namespace dlhook::inline drain {
@@ -47,6 +49,33 @@ void CloseProcFiles(ProcFiles* files);
 // The file from its beginning, as a string; false, with errno, if the thread is gone, the kernel has no such file, or
 // no descriptor is available.
 bool ReadProcFile(ProcFiles* files, ProcFile which, char* text, uint32_t size);
+
+// A look at a thread, and what it says of one that it found blocked.
+struct BlockedLook {
+  uint32_t tid;
+  uint32_t thread_id;
+  uint64_t since_ticks;  // the look before, for the time since which this one stands; 0: it is the first
+  uint64_t ticks;
+  uint64_t task_clock_ns;  // as long as it is the same, the thread did not run
+  BlockedIn blocked_in = BlockedIn::kOther;
+  const char* system_call = nullptr;  // the line of /proc/PID/task/TID/syscall
+};
+struct BlockedObserver {
+  void (*see)(void* self, const BlockedLook& look) = nullptr;
+  void* self = nullptr;
+};
+
+struct ThreadStates {
+  uint64_t queued_ns;
+  uint64_t blocked_ns[kBlockedIns];  // what the looks stand for that found it there
+};
+
+// Looks at the thread of `files`, tells the observer of a blocked one, and adds what this look stands for.
+void LookAtThread(ProcFiles* files, BlockedLook look, uint64_t ticks_per_second, const BlockedObserver& observer,
+                  ThreadStates* states);
+
+// As values of kThreadStateList.
+CounterReading StatesReading(uint64_t ticks, uint64_t task_clock_ns, const ThreadStates& states);
 
 // Limits the descriptors kept open for sampling counters to a quarter of the process's limit, over all its samplers
 // (`dlhook run` has one per recorded process). A sampler without descriptors opens its files for each read.

@@ -53,7 +53,7 @@ void CounterSampler::NameThreads(Drain* drain) {
     HandOver(drain, thread);
     thread->thread_id = thread_id;
     // from now on it reads them itself
-    if (wants_perf_ && session_->counters_at_interval_only == 0) perf_.End(IndexOf(thread), IndexOf(thread));
+    if (wants_perf_ && session_->counters_at_interval_only == 0) perf_.End(&thread->perf);
   }
 }
 
@@ -94,20 +94,20 @@ CounterSampler::Thread* CounterSampler::FindThread(uint32_t tid) {
 void CounterSampler::BeginThread(uint32_t tid, Drain* drain) {
   if (thread_count_ == kMaxThreads) return;
   Thread* thread = &threads_[thread_count_++];
-  memset(static_cast<void*>(thread), 0, sizeof *thread);
+  memset(static_cast<void*>(thread), 0, UsedBytes());
   thread->tid = tid;
   thread->is_alive = true;
   StartProcFiles(session_->pid, tid, &thread->files);
-  if (wants_perf_ && tid != 0) perf_.Begin(thread_count_ - 1, tid, drain);
+  if (wants_perf_ && tid != 0) perf_.Begin(&thread->perf, tid, drain);
 }
 
 void CounterSampler::EndThread(Drain* drain, Thread* thread) {
   HoldIdle(drain, thread);
   HandOver(drain, thread);
   CloseProcFiles(&thread->files);
-  Thread* last = &threads_[--thread_count_];
-  if (wants_perf_) perf_.End(IndexOf(thread), IndexOf(last));
-  if (thread != last) memcpy(static_cast<void*>(thread), last, sizeof *thread);
+  if (wants_perf_) perf_.End(&thread->perf);
+  const Thread* last = &threads_[--thread_count_];
+  if (thread != last) memcpy(static_cast<void*>(thread), last, UsedBytes());
 }
 
 }  // namespace dlhook::inline drain

@@ -49,7 +49,7 @@ ClockKind ChooseClock(bool want_monotonic, const char** reason);
 // The best of several attempts: the one with the closest tick reads before and after.
 ClockSample TakeClockSample(ClockKind kind);
 
-// Rate between two samples, or as reported by the processor, or 0 if neither is known.
+// Rate between two samples; 0 if they are too close.
 uint64_t EstimateTicksPerSecond(ClockKind kind, const ClockSample& first, const ClockSample& last);
 
 }  // namespace dlhook::inline format

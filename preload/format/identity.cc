@@ -2,7 +2,6 @@
 #include "preload/format/identity.h"
 
 #include <cpuid.h>
-#include <ctype.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
@@ -64,16 +63,6 @@ bool SaysThatCodeFollows(const char* option, bool is_shell) {
   if (option[1] == '-') return !is_shell && strncmp(option, "--e", 3) == 0;  // --eval, --execute
   if (is_shell) return option[1] != 'W' && option[1] != 'X' && strchr(option, 'c') != nullptr;
   return strcspn(option, "eEp") != strlen(option);
-}
-
-// Keeps characters allowed in a file name.
-void AppendSafe(char* text, size_t size, const char* more) {
-  size_t at = strlen(text);
-  for (; *more != '\0' && at + 1 < size; ++more) {
-    unsigned char c = static_cast<unsigned char>(*more);
-    text[at++] = isalnum(c) || c == '.' || c == '_' || c == '-' ? *more : '_';
-  }
-  text[at] = '\0';
 }
 
 // "name-VALUE1.VALUE2" from a launcher's own job id, if its first variable is set.
@@ -150,6 +139,17 @@ void CopyName(char (&name)[64]) {
 }
 
 }  // namespace
+
+void AppendSafe(char* text, size_t size, const char* more) {
+  size_t at = strlen(text);
+  for (; *more != '\0' && at + 1 < size; ++more) {
+    const char c = *more;  // whatever the host's locale calls a letter
+    bool safe =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("._-+", c) != nullptr;
+    text[at++] = safe ? c : '_';
+  }
+  text[at] = '\0';
+}
 
 size_t ReadFileAt(int folder, const char* path, char* text, size_t size) {
   text[0] = '\0';
@@ -239,20 +239,6 @@ void FindPreloaded(const char* list, char (*names)[64]) {
   }
 }
 
-void DescribeSettings(SessionHeader* session) {
-  for (const char* name : kSettings)
-    AddSetting(name, EnvironmentVariable(name), session->settings, &session->setting_count);
-  const char* preloaded = EnvironmentVariable(kPreloaded);
-  char names[64] = "";
-  if (preloaded != nullptr) FindPreloaded(preloaded, &names);
-  AddSetting(kPreloaded, names[0] != '\0' ? names : nullptr, session->settings, &session->setting_count);
-  uint64_t processors[128] = {};
-  long bytes = syscall(SYS_sched_getaffinity, 0, sizeof processors, processors);
-  for (long i = 0; i < bytes / 8; ++i)
-    session->processors += static_cast<uint32_t>(__builtin_popcountll(processors[i]));
-  session->processor = IdentifyProcessor();
-}
-
 void DescribeProcess(const char* script, SessionHeader* session) {
   session->pid = static_cast<uint32_t>(getpid());
   session->parent_pid = static_cast<uint32_t>(getppid());
@@ -265,7 +251,17 @@ void DescribeProcess(const char* script, SessionHeader* session) {
   if (IsInterpreter(session->program)) snprintf(session->script, sizeof session->script, "%s", script);
   for (const char* name : kRankVariables)
     AddSetting(name, EnvironmentVariable(name), session->rank_variables, &session->rank_variable_count);
-  DescribeSettings(session);
+  for (const char* name : kSettings)
+    AddSetting(name, EnvironmentVariable(name), session->settings, &session->setting_count);
+  const char* preloaded = EnvironmentVariable(kPreloaded);
+  char names[64] = "";
+  if (preloaded != nullptr) FindPreloaded(preloaded, &names);
+  AddSetting(kPreloaded, names[0] != '\0' ? names : nullptr, session->settings, &session->setting_count);
+  uint64_t processors[128] = {};
+  long bytes = syscall(SYS_sched_getaffinity, 0, sizeof processors, processors);
+  for (long i = 0; i < bytes / 8; ++i)
+    session->processors += static_cast<uint32_t>(__builtin_popcountll(processors[i]));
+  session->processor = IdentifyProcessor();
 }
 
 void MakeRunKey(char* key, size_t size) {

@@ -18,6 +18,9 @@ void DescribeProcess(const char* script, SessionHeader* session);
 // "slurm-1234.0", "torchrun-…", "4700-8812345" (process group and its leader's start time). See preload/README.md.
 void MakeRunKey(char* key, size_t size);
 
+// Appends `more`, with '_' in place of what should not be in a file's name.
+void AppendSafe(char* text, size_t size, const char* more);
+
 // Field 22 of /proc/PID/stat: start time in jiffies since boot. 0: no such process.
 uint64_t StartTimeOf(uint32_t pid);
 

@@ -59,6 +59,10 @@ struct RecordHeader {
 };
 static_assert(sizeof(RecordHeader) == 8);
 
+// Of a call's shape, which may be one struct behind another. No part has padding: what is in it tells ops apart.
+template <typename... Parts>
+constexpr uint8_t kWords = (sizeof(Parts) + ...) / 8;
+
 // Followed by shape_words words that, together with `hook`, define the op, then address_count operand addresses, then,
 // if header.words includes one more, a CallTrailer.
 struct CallRecord {
@@ -70,6 +74,10 @@ struct CallRecord {
   int32_t status;            // the returned status, if the function returns one
 
   uint64_t* shape() { return reinterpret_cast<uint64_t*>(this + 1); }
+  template <typename First>
+  uint64_t* shape_behind() {
+    return shape() + kWords<First>;
+  }
   uint64_t* addresses() { return shape() + header.shape_words; }
   // Of three operands; null: the function lacks it.
   void SetAddresses(const void* a, const void* b, const void* c) {
@@ -80,7 +88,7 @@ struct CallRecord {
 };
 static_assert(sizeof(CallRecord) == 40);
 
-// Present only in some calls (runtime/call_detail.h).
+// Present only in some calls (process/call_detail.cc).
 struct CallTrailer {
   uint32_t native_stack;  // StackNode of the innermost frame (format/stack_nodes.h), 0: none
   uint32_t reserved;
@@ -112,14 +120,12 @@ struct GemmShape {
   int64_t m, n, k, lda, ldb, ldc, batch;
 };
 static_assert(sizeof(GemmShape) == 64);
-constexpr uint8_t kGemmShapeWords = sizeof(GemmShape) / 8;
 
 // After GemmShape in calls over several groups of problems.
 struct GemmGroups {
   int64_t groups;
   uint64_t flops;
 };
-constexpr uint8_t kGroupedGemmShapeWords = (sizeof(GemmShape) + sizeof(GemmGroups)) / 8;
 
 using MatrixKind = fields::MatrixOp::Kind;
 
@@ -136,7 +142,6 @@ struct MatrixShape {
   int64_t m, n, k, lda, ldb, ldc, batch;
 };
 static_assert(sizeof(MatrixShape) == 64);
-constexpr uint8_t kMatrixShapeWords = sizeof(MatrixShape) / 8;
 
 // After MatrixShape in the calls of CUDA's libraries.
 struct CudaMatrixShape {
@@ -148,7 +153,6 @@ struct CudaMatrixShape {
   uint8_t reserved[3];
   int64_t nonzeros;
 };
-constexpr uint8_t kCudaMatrixShapeWords = (sizeof(MatrixShape) + sizeof(CudaMatrixShape)) / 8;
 
 using Chooser = fields::Chooser;
 
@@ -186,8 +190,6 @@ struct CudaGemmShape {
   uint64_t workspace_bytes;
 };
 static_assert(sizeof(CudaGemmShape) == 120);
-constexpr uint8_t kCudaGemmShapeWords = sizeof(CudaGemmShape) / 8;
-constexpr uint8_t kGroupedCudaGemmShapeWords = (sizeof(CudaGemmShape) + sizeof(GemmGroups)) / 8;
 
 using CopyDirection = fields::Copy::Direction;
 using HostMemory = fields::Copy::HostMemory;
@@ -205,7 +207,6 @@ struct CopyShape {
 };
 static_assert(sizeof(CopyShape) == 48);
 constexpr uint64_t kLeastSampledBytes = 256 * 1024;  // of a copy whose contents are sampled, which takes 4 us
-constexpr uint8_t kCopyShapeWords = sizeof(CopyShape) / 8;
 
 // Layout of trace::KernelLaunch. `kernel` is a definition (format/definitions.h), 0: not known.
 struct LaunchShape {
@@ -221,7 +222,6 @@ struct LaunchShape {
   uint8_t reserved;
 };
 static_assert(sizeof(LaunchShape) == 40);
-constexpr uint8_t kLaunchShapeWords = sizeof(LaunchShape) / 8;
 
 using CudnnOperation = fields::Cudnn::Operation;
 using TensorRole = fields::CudnnTensor::Role;
@@ -257,7 +257,6 @@ struct CudnnShape {
   uint32_t reserved2;
 };
 static_assert(sizeof(CudnnShape) == 72 + 5 * 68 + 4);
-constexpr uint8_t kCudnnShapeWords = sizeof(CudnnShape) / 8;
 
 // An executed plan of the graph API: a definition with a serialized trace::Cudnn; 0: not known.
 struct PlanShape {
@@ -266,7 +265,6 @@ struct PlanShape {
   uint8_t captured;
   uint8_t reserved[2];
 };
-constexpr uint8_t kPlanShapeWords = sizeof(PlanShape) / 8;
 
 // Layout of trace::CudnnSearch.
 struct SearchCandidate {
@@ -287,7 +285,6 @@ struct SearchShape {
   SearchCandidate candidates[kCandidates];
 };
 static_assert(sizeof(SearchShape) % 8 == 0);
-constexpr uint8_t kSearchShapeWords = sizeof(SearchShape) / 8;
 
 using CollectiveKind = fields::Collective::Kind;
 struct CollectiveShape {
@@ -304,7 +301,6 @@ struct CollectiveShape {
   uint64_t count;
 };
 static_assert(sizeof(CollectiveShape) == 40);
-constexpr uint8_t kCollectiveShapeWords = sizeof(CollectiveShape) / 8;
 
 using AllocationKind = fields::Allocation::Kind;
 struct AllocationShape {
@@ -313,7 +309,6 @@ struct AllocationShape {
   uint8_t reserved[6];
   uint64_t bytes;
 };
-constexpr uint8_t kAllocationShapeWords = sizeof(AllocationShape) / 8;
 
 using LibxsmmLayer = fields::Libxsmm::Layer;
 using LibxsmmPass = fields::Libxsmm::Pass;
@@ -330,7 +325,6 @@ struct LibxsmmShape {
   int32_t numbers[kNumbers];
 };
 static_assert(sizeof(LibxsmmShape) == 104);
-constexpr uint8_t kLibxsmmShapeWords = sizeof(LibxsmmShape) / 8;
 
 // A line of a library's own log. Followed by `text_bytes` of text, truncated at kMaxTapTextBytes.
 struct TapLineRecord {

@@ -15,6 +15,7 @@
 #include "preload/gpu/event_calls.h"
 #include "preload/gpu/event_pool.h"
 #include "preload/gpu/gpu_state.h"
+#include "preload/gpu/gpu_thread.h"
 #include "preload/runtime/call_detail.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/parts.h"

@@ -91,7 +91,7 @@ void End(HookId hook, const cupti::CallbackData& data) {
   CopyArgs copy;
   bool is_copy = ParseInjectedCopy(kHookNames[hook].name, data.parameters, &copy);
   CallRecord* record =
-      is_copy ? EndCall(&frame, RecordType::kCopyCall, kCopyShapeWords, 3) : EndCall(&frame, RecordType::kCall, 0, 0);
+      is_copy ? EndCall(&frame, RecordType::kCopyCall, kWords<CopyShape>, 3) : EndCall(&frame, RecordType::kCall, 0, 0);
   if (record == nullptr) return;
   if (data.result != nullptr) record->status = *static_cast<const int32_t*>(data.result);
   if (is_copy) {

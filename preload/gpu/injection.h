@@ -4,8 +4,8 @@
 // Thread: InitializeInjection on the thread that calls cuInit; OnInjectedCallback on any application thread.
 #pragma once
 
-#include "preload/decode/decoders.h"
 #include "preload/gpu/cupti_api.h"
+#include "preload/hook_arguments.h"
 
 namespace dlhook::inline gpu {
 

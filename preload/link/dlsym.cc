@@ -7,7 +7,7 @@
 #include "preload/base/loader_error.h"
 #include "preload/base/spin_lock.h"
 #include "preload/format/folders.h"
-#include "preload/link/driver_entry.h"
+#include "preload/link/library_api.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/registry.h"
 
@@ -40,21 +40,18 @@ namespace {
 
 constexpr uintptr_t kPage = 4096;
 
-// Not ObjectOf(), which looks something up.
-const link_map* OwnMap() {
-  Dl_info info;
-  link_map* map = nullptr;
-  void* address = reinterpret_cast<void*>(&HideLaterShims);
-  return dlhook_libc_dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 ? nullptr : map;
+const link_map* OwnObject() {
+  static const link_map* own = ObjectOfSlow(reinterpret_cast<const void*>(&HideLaterShims));
+  return own;
 }
 
 bool IsShim(const link_map* object) {
-  return object == OwnMap() ||
+  return object == OwnObject() ||
          strcmp(BaseName(object->l_name), "libdlhook.so") == 0;  // the own file may be called anything
 }
 
 const link_map* FirstShim() {
-  const link_map* own = OwnMap();
+  const link_map* own = OwnObject();
   const link_map* first = own;
   for (const link_map* map = own; map != nullptr; map = map->l_prev) {
     if (IsShim(map)) first = map;
@@ -107,19 +104,9 @@ void* ThunkFor(void* wrapper, void* real) {
   return dlhook_thunks + index * kThunkBytes;
 }
 
-const link_map* OwnObject() {
-  static const link_map* own = ObjectOf(reinterpret_cast<const void*>(&RealDlsymPointer));
-  return own;
-}
-
 // RTLD_NEXT of a caller that precedes us in the search order (the main program, an earlier preload) would find us; from
 // one that follows us it would not, and glibc must see its return address.
-bool StandsBeforeUs(const link_map* caller) {
-  for (const link_map* map = caller; map != nullptr; map = map->l_next) {
-    if (map == OwnObject()) return caller != OwnObject();
-  }
-  return false;
-}
+bool StandsBeforeUs(const link_map* caller) { return caller != OwnObject() && IsLoadedBefore(caller, OwnObject()); }
 
 // A request by the program. With a version: by dlvsym.
 struct Wanted {
@@ -227,12 +214,9 @@ void HideLaterShims() {
   }
 }
 
-bool IsLaterShim() { return FirstShim() != OwnMap(); }
+bool IsLaterShim() { return FirstShim() != OwnObject(); }
 
-const char* OwnPath() {
-  const link_map* own = OwnMap();
-  return own == nullptr ? "" : own->l_name;
-}
+const char* OwnPath() { return OwnObject() == nullptr ? "" : OwnObject()->l_name; }
 
 // The shim's calls of the dl family. They are made only here (and by the exported dlsym, dlvsym and dlclose, for the
 // program).

@@ -1,8 +1,7 @@
-#include "preload/link/driver_entry.h"
-
 #include <link.h>
 
 #include "preload/format/hook_table.h"
+#include "preload/hook_arguments.h"
 #include "preload/link/dlsym.h"
 #include "preload/link/library_api.h"
 #include "preload/runtime/registry.h"
@@ -33,15 +32,18 @@ bool IsOfTable(const DriverEntryArgs& args, int hook) {
 
 }  // namespace
 
-void* LibraryFunction(const void* real, const char* name) {
-  ErrnoKeeper keeper;
-  const link_map* object = ObjectOf(real);
-  if (object == nullptr || object->l_name[0] == '\0') return nullptr;
+void* FindInObject(const char* name, const char* version, const link_map* object) {
+  if (object == nullptr || object->l_name == nullptr || object->l_name[0] == '\0') return nullptr;
   void* handle = dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD);
   if (handle == nullptr) return nullptr;
-  void* found = RealDlsym(handle, name);
+  void* found = version == nullptr ? RealDlsym(handle, name) : RealDlvsym(handle, name, version);
   RealDlclose(handle);
   return found;
+}
+
+void* LibraryFunction(const void* real, const char* name) {
+  ErrnoKeeper keeper;
+  return FindInObject(name, nullptr, ObjectOf(real));
 }
 
 uint32_t CudaRuntimeVersion(const void* real) {

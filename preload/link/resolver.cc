@@ -136,13 +136,6 @@ void StoreBinding(uint64_t key, void* real) {
   binding->key.store(key, std::memory_order_release);
 }
 
-bool IsLoadedBefore(const link_map* first, const link_map* second) {
-  for (const link_map* map = first; map != nullptr; map = map->l_next) {
-    if (map == second) return true;
-  }
-  return false;
-}
-
 const link_map* FirstObject() {
   const link_map* map = ObjectOf(reinterpret_cast<const void*>(&ObjectName));
   while (map != nullptr && map->l_prev != nullptr) map = map->l_prev;
@@ -240,15 +233,6 @@ void* ResolveSlow(HookId hook, void* caller) {
 
 std::atomic<uint32_t> g_binding_generation{1};
 
-void* FindInObject(const char* name, const char* version, const link_map* object) {
-  if (object == nullptr || object->l_name == nullptr || object->l_name[0] == '\0') return nullptr;
-  void* handle = dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD);
-  if (handle == nullptr) return nullptr;
-  void* found = version == nullptr ? RealDlsym(handle, name) : RealDlvsym(handle, name, version);
-  RealDlclose(handle);
-  return found;
-}
-
 link_map* ObjectOf(const void* address) {
   using FindObject = int (*)(void*, dl_find_object*);
   // glibc 2.35: 13 ns and no lock. Looked up, because even a weak reference would prevent the shim from loading with
@@ -258,10 +242,21 @@ link_map* ObjectOf(const void* address) {
     dl_find_object found;
     return find(const_cast<void*>(address), &found) == 0 ? found.dlfo_link_map : nullptr;
   }
+  return ObjectOfSlow(address);
+}
+
+link_map* ObjectOfSlow(const void* address) {
   Dl_info info;
   link_map* map = nullptr;
-  if (dlhook_libc_dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0) return nullptr;
-  return map;
+  int found = dlhook_libc_dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP);
+  return found == 0 ? nullptr : map;
+}
+
+bool IsLoadedBefore(const link_map* first, const link_map* second) {
+  for (const link_map* map = first; map != nullptr; map = map->l_next) {
+    if (map == second) return true;
+  }
+  return false;
 }
 
 const char* ObjectName(const link_map* object) {

@@ -38,8 +38,10 @@ Function* RealOf(const char* name, std::atomic<Function*>* known) {
   return real;
 }
 
-// The loaded object that contains `address`, or null (JIT code).
+// The loaded object that contains `address`, or null (JIT code). The other one looks nothing up, but is slow.
 link_map* ObjectOf(const void* address);
+link_map* ObjectOfSlow(const void* address);
+bool IsLoadedBefore(const link_map* first, const link_map* second);
 
 // Base name of the object's file; for the main program, of its executable. "" for null.
 const char* ObjectName(const link_map* object);

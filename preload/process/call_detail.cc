@@ -1,10 +1,9 @@
-// See runtime/call_detail.h.
-#include "preload/runtime/call_detail.h"
-
+// Additions to calls' records: runtime/parts.h.
 #include "preload/counters/counters.h"
 #include "preload/format/clock.h"
 #include "preload/gpu/gpu_time.h"
 #include "preload/runtime/config.h"
+#include "preload/runtime/parts.h"
 #include "preload/unwind/native_stack.h"
 
 namespace dlhook::inline process {

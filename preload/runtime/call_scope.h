@@ -6,7 +6,7 @@
 //   auto real = reinterpret_cast<Fn*>(
 //       BeginCall(kHook, kFamilyBit, __builtin_return_address(0), LookedUpFunction(), &frame));
 //   real(arguments...);
-//   if (CallRecord* record = EndCall(&frame, RecordType::kGemmCall, kGemmShapeWords, 3)) {
+//   if (CallRecord* record = EndCall(&frame, RecordType::kGemmCall, kWords<GemmShape>, 3)) {
 //     DecodeGemm(…, record);
 //     CommitCall(&frame, record);
 //   }
@@ -16,7 +16,6 @@
 #include "preload/format/hook_table.h"
 #include "preload/format/open_scopes.h"
 #include "preload/format/record.h"
-#include "preload/runtime/call_detail.h"
 #include "preload/runtime/parts.h"
 #include "preload/runtime/thread_state.h"
 

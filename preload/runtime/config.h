@@ -28,10 +28,10 @@ enum class StacksMode : uint32_t { kOff, kNative, kAll };
 // call.
 enum class CountersAt : uint32_t { kTime, kScope, kCall };
 
-// GPU times: from CUPTI if available, else pairs of events; only one of these; none.
 // kModules: torch.compile is asked to tell its own loops and their modules.
 enum class CompiledMode : uint32_t { kRegions, kModules };
 
+// GPU times: from CUPTI if available, else pairs of events; only one of these; none.
 enum class GpuMode : uint32_t { kAuto, kCupti, kEvents, kOff };
 
 enum class OneDnnMode : uint32_t { kAuto, kOff, kForce };

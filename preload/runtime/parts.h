@@ -1,4 +1,4 @@
-// What the runtime needs of the rooms above it, which define these functions: link, python, counters. A unit test
+// What the runtime needs of the rooms above it, which define these functions. A unit test
 // defines those that it leaves out (tests/preload/test_process.cc).
 // Thread: any application thread, for itself only.
 #pragma once
@@ -23,6 +23,24 @@ inline uint32_t BindingCacheIndex(uint64_t key) {
 void* ResolveReal(ThreadState* thread, HookId hook, void* caller);
 
 }  // namespace dlhook::inline link
+
+namespace dlhook::inline process {
+
+// Additions to some calls' records: a native stack, readings of counters around them, times of the GPU work they
+// submit. Outlined: a call without any costs one test.
+//
+// Families whose calls have details by configuration, for ThreadState.detail_families; without those only needed for
+// GPU times.
+uint32_t DetailFamilies();
+uint32_t HostDetailFamilies();
+
+// Before the call's start is read.
+void BeginCallDetail(ThreadState* thread, uint32_t family_bit, uint64_t sequence);
+
+// After the call's end is read; it took `duration_ticks`. Returns the StackNode of its caller, 0: none is kept.
+uint32_t EndCallDetail(ThreadState* thread, uint32_t family_bit, uint64_t duration_ticks);
+
+}  // namespace dlhook::inline process
 
 namespace dlhook::inline python {
 

@@ -29,9 +29,9 @@ struct ProcessState {
   std::atomic<uint32_t> writer_failures;  // to start one
   pthread_t writer;
   std::atomic<uint64_t> calls_of_guests;  // before the session: not recorded
-  // Bit i: entry i of the registry is in this process's trace.
-  std::atomic<uint64_t> written_objects[kMaxRegistryObjects / 64];
-  std::atomic<uint64_t> written_capabilities[kMaxRegistryCapabilities / 64];
+  // Which entries of the registry are in this process's trace.
+  std::atomic<bool> written_objects[kMaxRegistryObjects];
+  std::atomic<bool> written_capabilities[kMaxRegistryCapabilities];
   SpinLock definitions_lock;
   uint64_t definitions_allocated;  // bytes with real pages
   ThreadState threads[kMaxSlots];

@@ -202,16 +202,6 @@ KnownCapability* PlaceOf(const char* name, const char* object) {
   return &g_capabilities[i];
 }
 
-template <size_t kWords>
-bool IsWritten(const std::atomic<uint64_t> (&words)[kWords], uint32_t i) {
-  return (words[i / 64].load() >> i % 64 & 1) != 0;
-}
-
-template <size_t kWords>
-void SetWritten(std::atomic<uint64_t> (*words)[kWords], uint32_t i) {
-  (*words)[i / 64].fetch_or(uint64_t{1} << i % 64);
-}
-
 }  // namespace
 
 void ReportBinding(const link_map* caller, const link_map* library, const char* name) {
@@ -242,8 +232,7 @@ void ReportCapability(const char* name, const char* object, CapabilityState stat
     ThreadState* thread = RecordingThread();
     known->ticks = ReadTicks(thread != nullptr ? thread->clock : ClockKind::kTsc);
     ProcessState* process = GetProcess();
-    auto i = static_cast<uint32_t>(known - g_capabilities);
-    if (process != nullptr) process->written_capabilities[i / 64].fetch_and(~(uint64_t{1} << i % 64));
+    if (process != nullptr) process->written_capabilities[known - g_capabilities] = false;
   }
   ThreadState* thread = RecordingThread();
   if (thread != nullptr && thread->is_sampling == 0) FlushRegistry(thread);  // a full ring may grow there
@@ -269,13 +258,12 @@ void FlushRegistry(ThreadState* thread) {
   if (process == nullptr) return;
   SpinLockHolder holder(&g_lock);
   for (uint32_t i = 0; i < g_object_count; ++i) {
-    if (!IsWritten(process->written_objects, i) && WriteObject(thread, g_objects[i]))
-      SetWritten(&process->written_objects, i);
+    std::atomic<bool>& is_written = process->written_objects[i];
+    is_written = is_written || WriteObject(thread, g_objects[i]);
   }
   for (uint32_t i = 0; i < g_capability_count; ++i) {
-    if (!IsWritten(process->written_capabilities, i) && WriteCapability(thread, g_capabilities[i])) {
-      SetWritten(&process->written_capabilities, i);
-    }
+    std::atomic<bool>& is_written = process->written_capabilities[i];
+    is_written = is_written || WriteCapability(thread, g_capabilities[i]);
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "preload/base/own_pages.h"
 #include "preload/format/folders.h"
+#include "preload/format/identity.h"
 #include "preload/runtime/definitions.h"
 
 namespace dlhook::inline runtime {
@@ -90,18 +91,6 @@ SessionHeader* MapSomewhere(const RunPlace& place, ProcessState* process, Room* 
   return session;
 }
 
-// Makes a program's name usable in file names.
-void SafeName(const char* program, char (*name)[64]) {
-  size_t i = 0;
-  for (; program[i] != '\0' && i + 1 < sizeof *name; ++i) {
-    char c = program[i];
-    bool safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-                c == '-' || c == '+';
-    (*name)[i] = safe ? c : '_';
-  }
-  (*name)[i] = '\0';
-}
-
 void DescribeFolder(int folder, SessionHeader* session) {
   struct stat info;
   if (fstat(folder, &info) != 0) return;
@@ -147,8 +136,8 @@ bool FallBack(const char* why, RunPlace* place) {
 
 // False with errno set.
 bool CreateTraceIn(const RunPlace& place, SessionHeader* session) {
-  char program[64];
-  SafeName(session->program[0] != '\0' ? session->program : "program", &program);
+  char program[64] = "";
+  AppendSafe(program, sizeof program, session->program[0] != '\0' ? session->program : "program");
   for (int attempt = 1; attempt < 10000; ++attempt) {
     char suffix[16] = "";
     if (attempt > 1) snprintf(suffix, sizeof suffix, "-%d", attempt);

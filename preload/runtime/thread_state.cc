@@ -7,7 +7,6 @@
 #include "preload/base/own_pages.h"
 #include "preload/base/process_id.h"
 #include "preload/base/spin_lock.h"
-#include "preload/runtime/call_detail.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/definitions.h"
 #include "preload/runtime/full_ring.h"

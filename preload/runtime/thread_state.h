@@ -122,7 +122,7 @@ struct alignas(64) ThreadState {
   RecordHeader* staging;
   uint64_t chunk_refused_at[2];  // tail + 1 when no chunk was free (for records, totals): retry when tail moves
   uint64_t resume_backlog;       // single calls resume when the backlog is no larger
-  uint32_t detail_families;      // whose calls may have details (runtime/call_detail.h)
+  uint32_t detail_families;      // whose calls may have details (runtime/parts.h)
   uint32_t scope_depth;
   uint32_t scope_names_used;  // bytes
   uint32_t is_sampling;       // 1: in the handler that takes a sample, which must not start threads

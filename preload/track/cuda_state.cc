@@ -63,6 +63,9 @@ bool AskWhetherCaptured(const void* stream) {
   return Succeeds(g_is_capturing.load(std::memory_order_acquire), stream, &status) && status == 1;
 }
 
+// With DLHOOK_START=profiler they start and stop recording in their process, as with `nsys profile
+// --capture-range=cudaProfilerApi`. Otherwise they mean nothing, so that nothing is lost. Whatever a library without a
+// profiler answers: the program means it.
 void TrackProfilerStart(const ProfilerStartArgs&) { Switch(true); }
 void TrackProfilerStop(const ProfilerStopArgs&) { Switch(false); }
 
@@ -192,6 +195,7 @@ __attribute__((noinline, cold)) uint32_t DefineKernel(Entry* entry, const void* 
 
 }  // namespace
 
+// The name is in the fat binary's data, valid as long as its library is loaded.
 void TrackRegisterFunction(const RegisterFunctionArgs& args) {
   Remember(args.host_function, args.device_name, false);
   // Another library may have been loaded at the same place: the same two addresses, another name.
@@ -200,6 +204,7 @@ void TrackRegisterFunction(const RegisterFunctionArgs& args) {
   }
 }
 
+// A new handle for a function that already has one.
 void TrackKernelAlias(const KernelAliasArgs& args) {
   const void* function = args.host_function != nullptr ? args.host_function : args.kernel;
   if (args.status != 0 || args.out == nullptr || function == nullptr || *args.out == function) return;

@@ -9,12 +9,6 @@ namespace dlhook::inline track {
 // Streams being captured into CUDA graphs: calls made on them are recorded by CUDA, not executed.
 // Thread: any application thread. One load if nothing is being captured.
 
-// cudaStreamBeginCapture and its variants, after success; `real`: the called function, whose library answers later
-// queries about streams.
-void TrackBeginCapture(const BeginCaptureArgs& args);
-// cudaStreamEndCapture, successful or not.
-void TrackEndCapture(const EndCaptureArgs& args);
-
 extern std::atomic<int32_t> g_open_captures;
 bool AskWhetherCaptured(const void* stream);
 
@@ -44,25 +38,9 @@ inline bool IsHandleCaptured(GetStream StreamApi::*getter, const void* handle, c
          StreamOfHandle(getter, handle, real, &stream) && IsCaptured(stream);
 }
 
-// cudaProfilerStart and cudaProfilerStop, and the driver's: with DLHOOK_START=profiler they start and stop recording in their
-// process, as with `nsys profile --capture-range=cudaProfilerApi`. Otherwise they mean nothing, so that nothing is lost.
-// Whatever a library without a profiler answers: the program means it.
-void TrackProfilerStart(const ProfilerStartArgs& args);
-void TrackProfilerStop(const ProfilerStopArgs& args);
-
 // Names of kernels by the handles used in launches: host functions of the runtime, cudaKernel_t, CUfunction, CUkernel.
 // Thread: any application thread. A registration (PyTorch makes 24 000 at import) is one store into a table under a
 // lock; the name itself is copied only for kernels that are launched while dlhook records.
-
-// __cudaRegisterFunction: the name is in the fat binary's data, valid as long as its library is loaded.
-void TrackRegisterFunction(const RegisterFunctionArgs& args);
-
-// A new handle for a function that already has one: __cudaGetKernel, cudaGetKernel, cudaGetFuncBySymbol,
-// cuKernelGetFunction.
-void TrackKernelAlias(const KernelAliasArgs& args);
-
-// A handle by name: cuModuleGetFunction, cuLibraryGetKernel, cudaLibraryGetKernel. The name is copied.
-void TrackKernelByName(const KernelByNameArgs& args);
 
 // The definition (format/definitions.h) of the kernel behind a handle; 0 if its name is not known. `real`: the function
 // that launched it, whose library is asked if no registration was seen (cuFuncGetName, from CUDA 12.3).
@@ -74,8 +52,5 @@ uint32_t KernelDefinition(const void* function, const void* real);
 
 // kNone: the device's memory. `real`: a function of the runtime or the driver that was just called with this address.
 HostMemory HostMemoryAt(const void* address, const void* real);
-
-// After calls that change what addresses belong to.
-void TrackMemoryChange(const MemoryChangeArgs& args);
 
 }  // namespace dlhook::inline track

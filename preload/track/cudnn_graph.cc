@@ -25,6 +25,15 @@ std::atomic<uint32_t> g_plan_generation{1};
 
 Tracker* GetTracker() { return OneForEachProcess(&g_tracker); }
 
+// function(&nodes) under the lock, if there is memory for the tracker.
+template <typename Function>
+void WithNodes(Function function) {
+  Tracker* tracker = GetTracker();
+  if (tracker == nullptr) return;
+  SpinLockHolder holder(&tracker->lock);
+  function(&tracker->nodes);
+}
+
 uint32_t CudnnFamilyBit() {
   static std::atomic<uint32_t> known{0};
   uint32_t bit = known.load(std::memory_order_relaxed);
@@ -112,40 +121,27 @@ void SetJson(NodeTable* nodes, BackendNode* plan, const BackendSetArgs& args) {
   plan->serialized_bytes = static_cast<uint32_t>(size);
 }
 
-void StorePlan(Tracker* tracker, const void* descriptor, PlanFacts* facts, uint64_t now) {
-  SpinLockHolder holder(&tracker->lock);
-  NodeTable& nodes = tracker->nodes;
-  BackendNode* plan = nodes.Find(descriptor);
-  if (plan == nullptr || plan->type != kBackendPlan) return;
+BackendNode* FindPlan(NodeTable* nodes, const void* descriptor) {
+  BackendNode* node = nodes->Find(descriptor);
+  return node != nullptr && node->type == kBackendPlan ? node : nullptr;
+}
+
+void StorePlan(NodeTable* nodes, BackendNode* plan, PlanFacts* facts, uint64_t now) {
   facts->build_ticks = plan->configured_ticks != 0 ? now - plan->configured_ticks : 0;
-  facts->number = nodes.NextPlanNumber();
+  facts->number = nodes->NextPlanNumber();
   const BackendNode* graph = GraphOfConfiguration(ChildOf(*plan, kPlanConfiguration));
-  if (graph != nullptr) facts->failed_before = nodes.FailuresOf(*graph);
+  if (graph != nullptr) facts->failed_before = nodes->FailuresOf(*graph);
   facts->json = plan->serialized;
   facts->json_bytes = plan->serialized_bytes;
-  Buffer* out = nodes.scratch();
+  Buffer* out = nodes->scratch();
   SerializePlan(plan, *facts, out);
-  nodes.Free(plan->serialized, plan->serialized_capacity);
+  nodes->Free(plan->serialized, plan->serialized_capacity);
   plan->serialized_bytes = plan->serialized_capacity = static_cast<uint32_t>(out->size());
   plan->finalized = true;
-  plan->serialized = nodes.Allocate(out->size());
+  plan->serialized = nodes->Allocate(out->size());
   if (plan->serialized != nullptr) memcpy(plan->serialized, out->data(), out->size());
   // The text contains the graph now.
-  nodes.DropChildren(plan, NodeTable::kAllAttributes);
-}
-
-void CountFailedPlan(Tracker* tracker, const void* descriptor) {
-  SpinLockHolder holder(&tracker->lock);
-  const BackendNode* plan = tracker->nodes.Find(descriptor);
-  if (plan == nullptr || plan->type != kBackendPlan) return;
-  const BackendNode* graph = GraphOfConfiguration(ChildOf(*plan, kPlanConfiguration));
-  if (graph != nullptr) tracker->nodes.CountFailure(*graph);
-}
-
-bool IsPlan(Tracker* tracker, const void* descriptor) {
-  SpinLockHolder holder(&tracker->lock);
-  const BackendNode* node = tracker->nodes.Find(descriptor);
-  return node != nullptr && node->type == kBackendPlan;
+  nodes->DropChildren(plan, NodeTable::kAllAttributes);
 }
 
 void NewPack(const void* descriptor) {
@@ -162,16 +158,15 @@ void LearnPlan(const void* plan, KnownPlan* known) {
   known->plan = plan;
   known->definition = 0;
   known->uid_count = 0;
-  Tracker* tracker = GetTracker();
-  if (tracker == nullptr) return;
-  SpinLockHolder holder(&tracker->lock);
-  BackendNode* node = tracker->nodes.Find(plan);
-  if (node == nullptr || !node->finalized || node->serialized == nullptr) return;
-  if (node->definition == 0)
-    node->definition = Define(DefinitionKind::kCudnnPlan, node->serialized, node->serialized_bytes);
-  known->definition = node->definition;
-  known->uid_count = node->main_uid_count;
-  memcpy(known->uids, node->main_uids, sizeof known->uids);
+  WithNodes([&](NodeTable* nodes) {
+    BackendNode* node = nodes->Find(plan);
+    if (node == nullptr || !node->finalized || node->serialized == nullptr) return;
+    if (node->definition == 0)
+      node->definition = Define(DefinitionKind::kCudnnPlan, node->serialized, node->serialized_bytes);
+    known->definition = node->definition;
+    known->uid_count = node->main_uid_count;
+    memcpy(known->uids, node->main_uids, sizeof known->uids);
+  });
 }
 
 const KnownPlan& PlanOf(ThreadState* thread, const void* plan) {
@@ -200,70 +195,70 @@ void TrackBackendCreate(const BackendCreateArgs& args) {
   if (args.type == kBackendVariantPack) return NewPack(*args.descriptor);
   // The address may be that of this thread's pack that another thread has destroyed.
   if (VariantPack* stale = FindPack(*args.descriptor)) stale->descriptor = nullptr;
-  Tracker* tracker = GetTracker();
-  if (tracker == nullptr) return;
-  SpinLockHolder holder(&tracker->lock);
-  tracker->nodes.Insert(*args.descriptor, args.type);
+  WithNodes([&](NodeTable* nodes) { nodes->Insert(*args.descriptor, args.type); });
 }
 
 void TrackBackendSetSlow(const BackendSetArgs& args) {
-  Tracker* tracker = GetTracker();
-  if (args.status != 0 || args.elements == nullptr || args.count <= 0 || tracker == nullptr) return;
+  if (args.status != 0 || args.elements == nullptr || args.count <= 0) return;
   uint64_t now = args.name == kPlanConfiguration || args.name == kPlanJson ? Ticks() : 0;
-  SpinLockHolder holder(&tracker->lock);
-  BackendNode* node = tracker->nodes.Find(args.descriptor);
-  if (node == nullptr) return;
-  if (now != 0) node->configured_ticks = now;
-  if (args.name == kPlanJson) return SetJson(&tracker->nodes, node, args);
-  if (args.attribute_type == kTypeDescriptor) {
-    return tracker->nodes.SetChildren(node, args.name, static_cast<const void* const*>(args.elements), args.count);
-  }
-  for (const NumberList& list : kNumberLists) {
-    if (list.name == args.name) return SetNumbers(node, list.row, args);
-  }
-  SetNumber(node, args);
+  WithNodes([&](NodeTable* nodes) {
+    BackendNode* node = nodes->Find(args.descriptor);
+    if (node == nullptr) return;
+    if (now != 0) node->configured_ticks = now;
+    if (args.name == kPlanJson) return SetJson(nodes, node, args);
+    if (args.attribute_type == kTypeDescriptor) {
+      return nodes->SetChildren(node, args.name, static_cast<const void* const*>(args.elements), args.count);
+    }
+    for (const NumberList& list : kNumberLists) {
+      if (list.name == args.name) return SetNumbers(node, list.row, args);
+    }
+    SetNumber(node, args);
+  });
 }
 
 // The heuristics' results: configurations that the caller created empty and the library filled.
 void TrackBackendGet(const BackendGetArgs& args) {
   if (args.name != kHeuristicResults || args.status != 0 || args.elements == nullptr) return;
-  Tracker* tracker = GetTracker();
-  if (tracker == nullptr) return;
   int64_t count = args.returned != nullptr && *args.returned < args.requested ? *args.returned : args.requested;
-  SpinLockHolder holder(&tracker->lock);
-  const BackendNode* heuristic = tracker->nodes.Find(args.descriptor);
-  if (heuristic == nullptr) return;
-  BackendNode* graph = ChildOf(*heuristic, kHeuristicGraph);
-  for (int64_t rank = 0; rank < count; ++rank) {
-    BackendNode* configuration = tracker->nodes.Find(static_cast<const void* const*>(args.elements)[rank]);
-    if (configuration == nullptr) continue;
-    configuration->heuristic_mode = heuristic->heuristic_mode;
-    configuration->heuristic_rank = static_cast<int32_t>(rank);
-    configuration->heuristic_requested = static_cast<uint32_t>(args.requested);
-    configuration->heuristic_results = static_cast<uint32_t>(count);
-    tracker->nodes.DropChildren(configuration, kHeuristicGraph);
-    if (graph != nullptr) tracker->nodes.Adopt(configuration, kHeuristicGraph, graph);
-  }
+  WithNodes([&](NodeTable* nodes) {
+    const BackendNode* heuristic = nodes->Find(args.descriptor);
+    if (heuristic == nullptr) return;
+    BackendNode* graph = ChildOf(*heuristic, kHeuristicGraph);
+    for (int64_t rank = 0; rank < count; ++rank) {
+      BackendNode* configuration = nodes->Find(static_cast<const void* const*>(args.elements)[rank]);
+      if (configuration == nullptr) continue;
+      configuration->heuristic_mode = heuristic->heuristic_mode;
+      configuration->heuristic_rank = static_cast<int32_t>(rank);
+      configuration->heuristic_requested = static_cast<uint32_t>(args.requested);
+      configuration->heuristic_results = static_cast<uint32_t>(count);
+      nodes->DropChildren(configuration, kHeuristicGraph);
+      if (graph != nullptr) nodes->Adopt(configuration, kHeuristicGraph, graph);
+    }
+  });
 }
 
 void TrackBackendFinalizeSlow(const BackendFinalizeArgs& args) {
-  Tracker* tracker = GetTracker();
-  if (tracker == nullptr || !IsPlan(tracker, args.descriptor)) return;
-  if (args.status != 0) return CountFailedPlan(tracker, args.descriptor);
+  bool is_plan = false;
+  WithNodes([&](NodeTable* nodes) {
+    const BackendNode* plan = FindPlan(nodes, args.descriptor);
+    is_plan = plan != nullptr;
+    const BackendNode* graph = is_plan ? GraphOfConfiguration(ChildOf(*plan, kPlanConfiguration)) : nullptr;
+    if (args.status != 0 && graph != nullptr) nodes->CountFailure(*graph);
+  });
+  if (!is_plan || args.status != 0) return;
   uint64_t now = Ticks();
   PlanFacts facts;
-  AskPlan(args.real, args.descriptor, &facts);
-  StorePlan(tracker, args.descriptor, &facts, now);
+  AskPlan(args.real, args.descriptor, &facts);  // without the lock: it calls the library
+  WithNodes([&](NodeTable* nodes) {
+    if (BackendNode* plan = FindPlan(nodes, args.descriptor)) StorePlan(nodes, plan, &facts, now);
+  });
 }
 
 void TrackBackendDestroySlow(const BackendDestroyArgs& args) {
-  Tracker* tracker = GetTracker();
-  if (tracker == nullptr) return;
-  SpinLockHolder holder(&tracker->lock);
-  const BackendNode* node = tracker->nodes.Find(args.descriptor);
-  if (node == nullptr) return;
-  if (node->type == kBackendPlan) g_plan_generation.fetch_add(1, std::memory_order_acq_rel);
-  tracker->nodes.Remove(args.descriptor);
+  WithNodes([&](NodeTable* nodes) {
+    if (FindPlan(nodes, args.descriptor) != nullptr) g_plan_generation.fetch_add(1, std::memory_order_acq_rel);
+    nodes->Remove(args.descriptor);
+  });
 }
 
 void DecodePlan(const PlanArgs& args, CallRecord* record) {

@@ -53,8 +53,4 @@ inline void TrackBackendDestroy(const BackendDestroyArgs& args) {
   pack->descriptor = nullptr;
 }
 
-// cudnnBackendExecute and its variants: needs kPlanShapeWords and 3 addresses, those of the main node's tensors (x, w,
-// y …).
-void DecodePlan(const PlanArgs& args, CallRecord* record);
-
 }  // namespace dlhook::inline track

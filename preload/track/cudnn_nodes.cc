@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kSmallest = 512;
 constexpr size_t kPagesAtOnce = 256 << 10;
-static_assert(sizeof(BackendNode) <= 2 * kSmallest && sizeof(BackendChildren) <= kSmallest);
+static_assert(sizeof(BackendNode) <= kSmallest);
 
 const void* Tombstone() { return reinterpret_cast<const void*>(uintptr_t{1}); }
 
@@ -198,43 +198,37 @@ void NodeTable::Unreference(BackendNode* node) {
 }
 
 void NodeTable::Adopt(BackendNode* parent, int32_t attribute, BackendNode* child) {
-  constexpr uint32_t kInPlace = sizeof parent->children / sizeof *parent->children;
-  BackendChild entry = {attribute, child};
-  if (parent->child_count < kInPlace) {
-    parent->children[parent->child_count++] = entry;
-  } else {
-    BackendChildren** last = &parent->more;
-    while (*last != nullptr && (*last)->count == BackendChildren::kCapacity) last = &(*last)->next;
-    if (*last == nullptr) {
-      *last = reinterpret_cast<BackendChildren*>(Allocate(sizeof(BackendChildren)));
-      if (*last == nullptr) return;
-      (*last)->count = 0;
-      (*last)->next = nullptr;
-    }
-    (*last)->child[(*last)->count++] = entry;
+  if (parent->child_count == parent->child_capacity) {
+    const uint32_t capacity =
+        parent->child_capacity == 0 ? kSmallest / sizeof(BackendChild) : 2 * parent->child_capacity;
+    auto larger = reinterpret_cast<BackendChild*>(Allocate(capacity * sizeof(BackendChild)));
+    if (larger == nullptr) return;
+    for (uint32_t i = 0; i < parent->child_count; ++i) larger[i] = parent->children[i];
+    FreeChildren(parent);
+    parent->children = larger;
+    parent->child_capacity = capacity;
   }
+  parent->children[parent->child_count++] = {attribute, child};
   ++child->references;
 }
 
+void NodeTable::FreeChildren(BackendNode* parent) {
+  Free(reinterpret_cast<char*>(parent->children), parent->child_capacity * sizeof(BackendChild));
+  parent->children = nullptr;
+  parent->child_capacity = 0;
+}
+
 void NodeTable::DropChildren(BackendNode* parent, int32_t attribute) {
-  auto drop = [&](BackendChild* children, uint32_t* count) {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < *count; ++i) {
-      if (attribute == kAllAttributes || children[i].attribute == attribute) {
-        Unreference(children[i].node);
-      } else {
-        children[kept++] = children[i];
-      }
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < parent->child_count; ++i) {
+    if (attribute == kAllAttributes || parent->children[i].attribute == attribute) {
+      Unreference(parent->children[i].node);
+    } else {
+      parent->children[kept++] = parent->children[i];
     }
-    *count = kept;
-  };
-  drop(parent->children, &parent->child_count);
-  for (BackendChildren* more = parent->more; more != nullptr; more = more->next) drop(more->child, &more->count);
-  if (attribute != kAllAttributes) return;
-  while (BackendChildren* more = parent->more) {
-    parent->more = more->next;
-    Free(reinterpret_cast<char*>(more), sizeof *more);
   }
+  parent->child_count = kept;
+  if (kept == 0) FreeChildren(parent);
 }
 
 void NodeTable::SetChildren(BackendNode* parent, int32_t attribute, const void* const* descriptors, int64_t count) {

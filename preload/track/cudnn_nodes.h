@@ -55,14 +55,6 @@ struct BackendChild {
   BackendNode* node;
 };
 
-// More children than fit into a node.
-struct BackendChildren {
-  static constexpr uint32_t kCapacity = 30;
-  BackendChild child[kCapacity];
-  uint32_t count;
-  BackendChildren* next;
-};
-
 // One descriptor as it was last set. Which members are valid depends on its type.
 struct BackendNode {
   int32_t type;
@@ -91,9 +83,9 @@ struct BackendNode {
   uint32_t serialized_capacity;  // as allocated
   int64_t main_uids[3];
   uint32_t main_uid_count;
-  BackendChild children[4];
+  BackendChild* children;
   uint32_t child_count;
-  BackendChildren* more;
+  uint32_t child_capacity;
 };
 
 class NodeTable {
@@ -126,6 +118,7 @@ class NodeTable {
     BackendNode* node;
   };
   void Unreference(BackendNode* node);
+  void FreeChildren(BackendNode* parent);
   bool Grow();
 
   Entry* entries_ = nullptr;
@@ -149,9 +142,6 @@ class NodeTable {
 template <typename Function>
 void ForEachChild(const BackendNode& node, Function function) {
   for (uint32_t i = 0; i < node.child_count; ++i) function(node.children[i].attribute, *node.children[i].node);
-  for (const BackendChildren* more = node.more; more != nullptr; more = more->next) {
-    for (uint32_t i = 0; i < more->count; ++i) function(more->child[i].attribute, *more->child[i].node);
-  }
 }
 
 inline BackendNode* ChildOf(const BackendNode& node, int32_t attribute) {

@@ -89,16 +89,15 @@ const BackendNode* MainOperation(const BackendNode& graph) {
 
 void PackedSInt(PacketWriter* writer, uint32_t field, const int32_t* values, uint32_t count) {
   if (count == 0) return;
-  size_t mark = writer->Begin(field);
+  MessageScope packed(writer, field);
   for (uint32_t i = 0; i < count; ++i) writer->Varint(ZigZag(values[i]) & 0xffffffff);
-  writer->End(mark);
 }
 
 void WriteTensor(const BackendNode& tensor, TensorRole role, PacketWriter* writer) {
   namespace f = fields::CudnnTensor;
-  size_t mark = writer->Begin(fields::Cudnn::kTensor);
-  writer->UInt(f::kRole, static_cast<uint32_t>(role));
-  writer->UInt(f::kType, static_cast<uint32_t>(CudnnType(tensor.data_type)));
+  MessageScope message(writer, fields::Cudnn::kTensor);
+  writer->UInt(f::kRole, role);
+  writer->UInt(f::kType, CudnnType(tensor.data_type));
   writer->PackedInts(f::kDim, tensor.numbers[0], tensor.counts[0]);
   writer->PackedInts(f::kStride, tensor.numbers[1], tensor.counts[1]);
   writer->Int(f::kUid, tensor.uid);
@@ -107,7 +106,6 @@ void WriteTensor(const BackendNode& tensor, TensorRole role, PacketWriter* write
   writer->UInt(f::kVectorCount, vector_count > 1 ? vector_count : 0);
   writer->UInt(f::kVectorizedDim, tensor.vectorized_dim);
   writer->UInt(f::kByValue, tensor.by_value);
-  writer->End(mark);
 }
 
 // Tensors of a graph, each uid once; the main operation's come first and keep its roles.
@@ -172,7 +170,7 @@ void WriteWindow(const BackendNode& configuration, const uint32_t (&fields)[4], 
 
 void WriteNode(const BackendNode& operation, PacketWriter* writer) {
   namespace f = fields::CudnnNode;
-  size_t mark = writer->Begin(fields::CudnnPlan::kNode);
+  MessageScope message(writer, fields::CudnnPlan::kNode);
   writer->Text(f::kOperation, OperationName(operation.type));
   const BackendNode* configuration = Configuration(operation);
   const BackendNode& settings = configuration != nullptr ? *configuration : operation;
@@ -186,8 +184,7 @@ void WriteNode(const BackendNode& operation, PacketWriter* writer) {
   WriteUids(operation, true, f::kOutputUid, writer);
   if (configuration != nullptr) WriteWindow(settings, {f::kPad, f::kPostPad, f::kStride, f::kDilation}, writer);
   if (is_convolution) writer->SInt32(f::kConvolutionMode, settings.mode);
-  writer->UInt(f::kComputeType, static_cast<uint32_t>(CudnnType(settings.data_type)));
-  writer->End(mark);
+  writer->UInt(f::kComputeType, CudnnType(settings.data_type));
 }
 
 // groups = channels of the input / channels that one filter sees
@@ -209,7 +206,7 @@ void WriteMainOperation(const BackendNode& operation, PacketWriter* writer) {
   WriteWindow(*configuration, {f::kPad, f::kPostPad, f::kStride, f::kDilation}, writer);
   writer->Int(f::kGroups, GroupsOf(operation));
   if (configuration->type == kBackendConvolution) writer->SInt32(f::kConvolutionMode, configuration->mode);
-  writer->UInt(f::kComputeType, static_cast<uint32_t>(CudnnType(configuration->data_type)));
+  writer->UInt(f::kComputeType, CudnnType(configuration->data_type));
 }
 
 // The last operation that has the tensor with this uid among its inputs (or outputs), or null. The last one, for cases
@@ -264,16 +261,15 @@ void WriteOrigin(const BackendNode* configuration, const PlanFacts& facts, Packe
   namespace f = fields::CudnnPlan;
   writer->SInt64(f::kEngine, facts.engine);
   for (uint32_t i = 0; i < facts.knobs; ++i) {
-    size_t knob = writer->Begin(f::kKnob);
+    MessageScope knob(writer, f::kKnob);
     writer->SInt32(f::Knob::kType, static_cast<int32_t>(facts.knob_types[i]));
     writer->SInt64(f::Knob::kValue, facts.knob_values[i]);
-    writer->End(knob);
   }
   PackedSInt(writer, f::kNumericalNote, facts.numerical_notes, facts.numerical_note_count);
   PackedSInt(writer, f::kBehaviorNote, facts.behavior_notes, facts.behavior_note_count);
   bool heuristic = configuration != nullptr && configuration->heuristic_rank >= 0;
   Chooser chooser = facts.json != nullptr ? Chooser::kCached : heuristic ? Chooser::kHeuristic : Chooser::kFixed;
-  writer->UInt(f::kChooser, static_cast<uint32_t>(chooser));
+  writer->UInt(f::kChooser, chooser);
   writer->SInt32(f::kHeuristicMode, heuristic ? configuration->heuristic_mode : -1);
   writer->SInt32(f::kHeuristicRank, heuristic ? configuration->heuristic_rank : -1);
   if (heuristic) {
@@ -315,12 +311,11 @@ void SerializePlan(BackendNode* plan, const PlanFacts& facts, Buffer* out) {
   writer.UInt(f::kWorkspaceBytes, static_cast<uint64_t>(facts.workspace_bytes));
   for (uint32_t field : {f::kAlgorithm, f::kMathType, f::kMode})
     writer.SInt32(field, -1);  // the legacy interface's numbers
-  size_t message = writer.Begin(f::kPlan);
+  MessageScope message(&writer, f::kPlan);
   if (graph != nullptr) {
     ForEachChild(*graph, [&](int32_t, const BackendNode& operation) { WriteNode(operation, &writer); });
   }
   WriteOrigin(configuration, facts, &writer);
-  writer.End(message);
 }
 
 }  // namespace dlhook::inline track

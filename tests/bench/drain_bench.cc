@@ -111,13 +111,13 @@ uint64_t g_ticks = 1'000'000;
 
 // 40 shapes, four call sites, 480 operands, as gemm_caller.c.
 bool PutGemm(RingProducer* ring) {
-  constexpr uint16_t kWords = sizeof(CallRecord) / 8 + kGemmShapeWords + 3;
-  RecordHeader* space = Reserve(ring, kWords);
+  constexpr uint16_t kRecordWords = sizeof(CallRecord) / 8 + kWords<GemmShape> + 3;
+  RecordHeader* space = Reserve(ring, kRecordWords);
   if (space == nullptr) return false;
   static const auto hook = static_cast<HookId>(FindHook("sgemm_"));
   const int64_t at = static_cast<int64_t>(++g_sequence % 160);
   auto* record = reinterpret_cast<CallRecord*>(space);
-  record->header = {kWords, RecordType::kGemmCall, 0, hook, kGemmShapeWords, 3};
+  record->header = {kRecordWords, RecordType::kGemmCall, 0, hook, kWords<GemmShape>, 3};
   g_ticks += 3000;
   record->start_ticks = g_ticks - 2000 - g_sequence % 500;
   record->end_ticks = g_ticks;

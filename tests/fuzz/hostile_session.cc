@@ -27,27 +27,27 @@ constexpr char kTapLine[] =
 uint8_t ShapeWordsOf(RecordType type) {
   switch (type) {
     case RecordType::kGemmCall:
-      return kGemmShapeWords;
+      return kWords<GemmShape>;
     case RecordType::kMatrixCall:
-      return kMatrixShapeWords;
+      return kWords<MatrixShape>;
     case RecordType::kCudaGemmCall:
-      return kCudaGemmShapeWords;
+      return kWords<CudaGemmShape>;
     case RecordType::kCopyCall:
-      return kCopyShapeWords;
+      return kWords<CopyShape>;
     case RecordType::kLaunchCall:
-      return kLaunchShapeWords;
+      return kWords<LaunchShape>;
     case RecordType::kCudnnCall:
-      return kCudnnShapeWords;
+      return kWords<CudnnShape>;
     case RecordType::kPlanCall:
-      return kPlanShapeWords;
+      return kWords<PlanShape>;
     case RecordType::kSearchCall:
-      return kSearchShapeWords;
+      return kWords<SearchShape>;
     case RecordType::kCollectiveCall:
-      return kCollectiveShapeWords;
+      return kWords<CollectiveShape>;
     case RecordType::kAllocationCall:
-      return kAllocationShapeWords;
+      return kWords<AllocationShape>;
     case RecordType::kLibxsmmCall:
-      return kLibxsmmShapeWords;
+      return kWords<LibxsmmShape>;
     default:
       return 0;
   }

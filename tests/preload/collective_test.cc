@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "preload/decode/decoders.h"
+#include "preload/hook_arguments.h"
 #include "tests/preload/fake_getters.h"
 #include "tests/preload/test_process.h"
 #include "tests/preload/test_record.h"
@@ -31,14 +31,14 @@ struct Result {
 };
 
 Result Decode(const NcclArgs& args, int32_t status = 0) {
-  TestRecord record(kCollectiveShapeWords, 3, status);
+  TestRecord record(kWords<CollectiveShape>, 3, status);
   DecodeNccl(args, record.record());
   EXPECT_TRUE(record.untouched_behind());
   return {record.shape<CollectiveShape>(), record.addresses()};
 }
 
 Result Decode(const MpiArgs& args, int32_t status = 0) {
-  TestRecord record(kCollectiveShapeWords, 3, status);
+  TestRecord record(kWords<CollectiveShape>, 3, status);
   DecodeMpi(args, record.record());
   return {record.shape<CollectiveShape>(), record.addresses()};
 }

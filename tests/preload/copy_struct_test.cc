@@ -7,7 +7,7 @@
 #endif
 
 #include "preload/abi/arguments.h"
-#include "preload/decode/decoders.h"
+#include "preload/hook_arguments.h"
 #include "preload/track/cuda_state.h"
 #include "tests/preload/fake_getters.h"
 #include "tests/preload/test_process.h"
@@ -78,7 +78,7 @@ std::vector<StructCase> StructCases() {
 
 TEST_F(CopyStructTest, Structures) {
   for (const StructCase& c : StructCases()) {
-    TestRecord record(kCopyShapeWords, 3);
+    TestRecord record(kWords<CopyShape>, 3);
     CopyStructArgs args;
     args.layout = c.layout;
     args.asynchronous = true;
@@ -112,7 +112,7 @@ TEST_F(CopyStructTest, BytesOfArraysAreNotKnown) {
     args.layout = CopyStruct::kRuntime3d;
     args.parameters = &words;
     args.real = RuntimeReal();
-    TestRecord record(kCopyShapeWords, 3);
+    TestRecord record(kWords<CopyShape>, 3);
     DecodeCopyStruct(args, record.record());
     EXPECT_EQ(record.shape<CopyShape>().bytes, 0u);
     EXPECT_EQ(record.shape<CopyShape>().width_bytes, 0u);
@@ -125,7 +125,7 @@ TEST_F(CopyStructTest, UnifiedAddressesOfTheDriver) {
   words.word[2] = 4, words.word[4] = 0x5000, words.word[9] = 4, words.word[11] = 0xd000, words.word[14] = 8,
   words.word[15] = 1;
   FakeDriverAnswers()->pointer_type = 2;
-  TestRecord record(kCopyShapeWords, 3);
+  TestRecord record(kWords<CopyShape>, 3);
   CopyStructArgs args;
   args.layout = CopyStruct::kDriver2d;
   args.parameters = &words;
@@ -136,7 +136,7 @@ TEST_F(CopyStructTest, UnifiedAddressesOfTheDriver) {
 }
 
 TEST_F(CopyStructTest, NoStructureIsNoCrash) {
-  TestRecord record(kCopyShapeWords, 3, 1);
+  TestRecord record(kWords<CopyShape>, 3, 1);
   DecodeCopyStruct({}, record.record());
   EXPECT_EQ(record.shape<CopyShape>().bytes, 0u);
   EXPECT_EQ(record.addresses(), (std::vector<uint64_t>{0, 0, 0}));

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "preload/decode/decoders.h"
+#include "preload/hook_arguments.h"
 #include "preload/link/resolver.h"
 #include "preload/track/cuda_state.h"
 #include "tests/preload/fake_getters.h"
@@ -30,7 +30,7 @@ class CopyTest : public ::testing::Test {
 };
 
 CopyShape Decode(const CopyArgs& args, int32_t status = 0, std::vector<uint64_t>* addresses = nullptr) {
-  TestRecord record(kCopyShapeWords, 4, status);
+  TestRecord record(kWords<CopyShape>, 4, status);
   DecodeCopy(args, record.record());
   EXPECT_TRUE(record.untouched_behind());
   if (addresses != nullptr) *addresses = record.addresses();
@@ -267,7 +267,7 @@ TEST_F(CopyTest, ContentsThatSayLittleOrMayNotBeReadAreNotSampled) {
 }
 
 TEST_F(CopyTest, Set3d) {
-  TestRecord record(kCopyShapeWords, 3);
+  TestRecord record(kWords<CopyShape>, 3);
   Set3dArgs args;
   args.asynchronous = true;
   args.pitched = {{0x9000, 512, 400, 30}};
@@ -289,7 +289,7 @@ TEST_F(CopyTest, Batch) {
   const void* from[] = {Pointer(0x5000), Pointer(0x5100)};
   const uint64_t bytes[] = {100, 28};
   FakeRuntimeAnswers()->pointer_type = 2;
-  TestRecord record(kCopyShapeWords, 3);
+  TestRecord record(kWords<CopyShape>, 3);
   CopyBatchArgs args;
   args.dst = to, args.src = from, args.bytes = bytes, args.count = 2, args.stream = Pointer(0x30),
   args.real = RuntimeReal();
@@ -307,11 +307,11 @@ TEST_F(CopyTest, Batch) {
     RuntimeCopyBatchArgs runtime;
     runtime.dst = to, runtime.src = from, runtime.bytes = bytes, runtime.count = 2, runtime.real = RuntimeReal();
     runtime.stream = 0x31, runtime.last = 0x32;
-    TestRecord of_version(kCopyShapeWords, 3);
+    TestRecord of_version(kWords<CopyShape>, 3);
     DecodeRuntimeCopyBatch(runtime, of_version.record());
     EXPECT_EQ(of_version.addresses()[2], version < 13000 ? 0x32u : 0x31u) << version;
   }
-  TestRecord failed(kCopyShapeWords, 3, 1);
+  TestRecord failed(kWords<CopyShape>, 3, 1);
   CopyBatchArgs nonsense;
   nonsense.count = 1000;
   DecodeCopyBatch(nonsense, failed.record());  // the arrays are not read
@@ -338,7 +338,7 @@ TEST_F(CopyTest, Operations) {
   operations[1].extent[0] = 7, operations[1].extent[1] = operations[1].extent[2] = 1;
   FakeRuntimeAnswers()->pointer_type = 2;
   auto decode = [&](uint64_t count, int32_t status = 0) {
-    TestRecord record(kCopyShapeWords, 3, status);
+    TestRecord record(kWords<CopyShape>, 3, status);
     DecodeCopyOperations({operations, count, Pointer(0x30), RuntimeReal()}, record.record());
     EXPECT_TRUE(record.untouched_behind());
     bool is_read = count > 0 && status == 0;
@@ -360,7 +360,7 @@ TEST_F(CopyTest, Operations) {
   // cudaMemcpy3DBatchAsync: CUDA 13 dropped a parameter before the flags.
   for (int version : {12080, 13000}) {
     FakeRuntimeAnswers()->runtime_version = version;
-    TestRecord record(kCopyShapeWords, 3);
+    TestRecord record(kWords<CopyShape>, 3);
     DecodeRuntimeCopyOperations({operations, 1, 0x31, 0x32, RuntimeReal()}, record.record());
     EXPECT_EQ(record.addresses()[2], version < 13000 ? 0x32u : 0x31u) << version;
   }
@@ -373,25 +373,25 @@ TEST_F(CopyTest, Allocations) {
   args.out = &memory;
   args.bytes = 4096;
   args.stream = Pointer(0x60);
-  TestRecord record(kAllocationShapeWords, 2);
+  TestRecord record(kWords<AllocationShape>, 2);
   DecodeAllocation(args, record.record());
   EXPECT_EQ(record.shape<AllocationShape>().kind, AllocationKind::kPinned);
   EXPECT_EQ(record.shape<AllocationShape>().bytes, 4096u);
   EXPECT_EQ(record.shape<AllocationShape>().is_free, 0);
   EXPECT_EQ(record.addresses(), (std::vector<uint64_t>{0xabc000, 0x60}));
   EXPECT_TRUE(record.untouched_behind());
-  TestRecord failed(kAllocationShapeWords, 2, 2);
+  TestRecord failed(kWords<AllocationShape>, 2, 2);
   DecodeAllocation(args, failed.record());
   EXPECT_EQ(failed.addresses()[0], 0u);  // the library did not write `out`
   AllocationArgs pitched;
   pitched.width = 100, pitched.height = 4;
-  TestRecord pitch(kAllocationShapeWords, 2);
+  TestRecord pitch(kWords<AllocationShape>, 2);
   DecodeAllocation(pitched, pitch.record());
   EXPECT_EQ(pitch.shape<AllocationShape>().bytes, 400u);
   AllocationArgs free;
   free.is_free = true;
   free.pointer = memory;
-  TestRecord freed(kAllocationShapeWords, 2);
+  TestRecord freed(kWords<AllocationShape>, 2);
   DecodeAllocation(free, freed.record());
   EXPECT_EQ(freed.shape<AllocationShape>().is_free, 1);
   EXPECT_EQ(freed.addresses()[0], 0xabc000u);

@@ -50,7 +50,7 @@ class CublasLtTest : public ::testing::Test {
   }
 
   CudaGemmShape Decode(std::vector<uint64_t>* addresses = nullptr) {
-    TestRecord record(kGroupedCudaGemmShapeWords, 3);
+    TestRecord record(kWords<CudaGemmShape, GemmGroups>, 3);
     DecodeLtMatmul(args_, record.record());
     EXPECT_TRUE(record.untouched_behind());
     if (addresses != nullptr) *addresses = record.addresses();
@@ -154,11 +154,11 @@ TEST_F(CublasLtTest, GroupsAndArraysOfPointers) {
       *layout = mode == 2 ? Layout(2, 0, 0, 0, 0, 5) : Layout(2, 0, 64, 64, 64, 5);
       layout->list[7] = {8, 4, static_cast<int64_t>(mode)};
     }
-    TestRecord record(kGroupedCudaGemmShapeWords, 3);
+    TestRecord record(kWords<CudaGemmShape, GemmGroups>, 3);
     DecodeLtMatmul(args_, record.record());
     const CudaGemmShape shape = record.shape<CudaGemmShape>();
     GemmGroups groups;
-    memcpy(&groups, record.record()->shape() + kCudaGemmShapeWords, sizeof groups);
+    memcpy(&groups, record.record()->shape() + kWords<CudaGemmShape>, sizeof groups);
     EXPECT_EQ(groups.groups, mode == 2 ? 5 : 0);
     EXPECT_EQ(groups.flops, 0u);
     EXPECT_EQ(shape.gemm.batch, 5);
@@ -284,7 +284,7 @@ TEST_F(CublasLtTest, ManyAnswers) {
     args.algorithm = &unknown.algorithm;
     args.real = Real();
     FakeRuntimeAnswers()->status = 1;
-    TestRecord record(kGroupedCudaGemmShapeWords, 3);
+    TestRecord record(kWords<CudaGemmShape, GemmGroups>, 3);
     DecodeLtMatmul(args, record.record());
     ASSERT_EQ(record.shape<CudaGemmShape>().chooser, Chooser::kFixed);
   }
@@ -319,7 +319,7 @@ TEST_F(CublasLtTest, TheQuestionItself) {
   args.requested = 8;
   args.returned = &returned;
   args.real = Real();
-  TestRecord record(kGroupedCudaGemmShapeWords, 3);
+  TestRecord record(kWords<CudaGemmShape, GemmGroups>, 3);
   DecodeLtHeuristic(args, record.record());
   const auto shape = record.shape<CudaGemmShape>();
   EXPECT_EQ(shape.gemm.kind, GemmKind::kHeuristic);
@@ -329,7 +329,7 @@ TEST_F(CublasLtTest, TheQuestionItself) {
   EXPECT_EQ(shape.heuristic_results, 3);
   EXPECT_EQ(shape.chooser, Chooser::kUnknown);
   EXPECT_EQ(record.addresses(), (std::vector<uint64_t>{0, 0, 0}));
-  TestRecord failed(kCudaGemmShapeWords, 3, 15);
+  TestRecord failed(kWords<CudaGemmShape>, 3, 15);
   DecodeLtHeuristic(args, failed.record());
   EXPECT_EQ(failed.shape<CudaGemmShape>().heuristic_results, 0);
 }
@@ -344,10 +344,10 @@ TEST_F(CublasLtTest, Transform) {
   args.real = Real();
   for (const void* b : {static_cast<const void*>(nullptr), Pointer(0x2000)}) {
     args.b = b;
-    TestRecord record(kCudaMatrixShapeWords, 3);
+    TestRecord record(kWords<MatrixShape, CudaMatrixShape>, 3);
     DecodeLtTransform(args, record.record());
     const auto shape = record.shape<MatrixShape>();
-    const auto cuda = record.shape<CudaMatrixShape>(kMatrixShapeWords);
+    const auto cuda = record.shape<CudaMatrixShape>(kWords<MatrixShape>);
     EXPECT_EQ(shape.kind, MatrixKind::kTransform);
     EXPECT_EQ(shape.type, DataType::kS8);
     EXPECT_EQ(cuda.c_type, DataType::kF32);

@@ -32,7 +32,7 @@ CudaGemmArgs Example() {
 }
 
 CudaGemmShape Decode(const CudaGemmArgs& args, std::vector<uint64_t>* addresses = nullptr) {
-  TestRecord record(kCudaGemmShapeWords, 3);
+  TestRecord record(kWords<CudaGemmShape>, 3);
   DecodeCudaGemm(args, record.record());
   EXPECT_TRUE(record.untouched_behind());
   if (addresses != nullptr) *addresses = record.addresses();
@@ -180,10 +180,10 @@ TEST_F(CudaGemmTest, Groups) {
   args.groups = 3;
   args.group_size = IntegerArray(sizes);
   args.real = Real();
-  TestRecord record(kGroupedCudaGemmShapeWords, 3);
+  TestRecord record(kWords<CudaGemmShape, GemmGroups>, 3);
   DecodeCudaGroupedGemm(args, record.record());
   const auto shape = record.shape<CudaGemmShape>();
-  const auto groups = record.shape<GemmGroups>(kCudaGemmShapeWords);
+  const auto groups = record.shape<GemmGroups>(kWords<CudaGemmShape>);
   EXPECT_EQ(shape.gemm.a_type, DataType::kF64);
   EXPECT_EQ(shape.gemm.trans_a, 'T');
   EXPECT_EQ(shape.gemm.trans_b, 'N');
@@ -199,9 +199,9 @@ TEST_F(CudaGemmTest, Groups) {
   EXPECT_EQ(groups.flops, 10u * 2 * 2 * 4 * 6 + 20u * 2 * 3 * 5 * 7);
   EXPECT_EQ(record.addresses(), (std::vector<uint64_t>{0, 0, 0}));
   EXPECT_TRUE(record.untouched_behind());
-  TestRecord none(kGroupedCudaGemmShapeWords, 3, 7);
+  TestRecord none(kWords<CudaGemmShape, GemmGroups>, 3, 7);
   DecodeCudaGroupedGemm({}, none.record());
-  EXPECT_EQ(none.shape<GemmGroups>(kCudaGemmShapeWords).groups, 0);
+  EXPECT_EQ(none.shape<GemmGroups>(kWords<CudaGemmShape>).groups, 0);
   EXPECT_EQ(none.shape<CudaGemmShape>().gemm.batch, 0);
 }
 
@@ -215,7 +215,7 @@ TEST_F(CudaGemmTest, MatrixVector) {
     args.incy = 3;
     args.batch = 4;
     args.real = Real();
-    TestRecord record(kCudaGemmShapeWords, 3);
+    TestRecord record(kWords<CudaGemmShape>, 3);
     DecodeCudaGemv(args, record.record());
     const auto shape = record.shape<CudaGemmShape>();
     EXPECT_EQ(shape.gemm.kind, GemmKind::kGemv);
@@ -239,10 +239,10 @@ struct MatrixResult {
 };
 
 MatrixResult Decode(const CudaMatrixArgs& args) {
-  TestRecord record(kCudaMatrixShapeWords, 3);
+  TestRecord record(kWords<MatrixShape, CudaMatrixShape>, 3);
   DecodeCudaMatrix(args, record.record());
   EXPECT_TRUE(record.untouched_behind());
-  return {record.shape<MatrixShape>(), record.shape<CudaMatrixShape>(kMatrixShapeWords), record.addresses()};
+  return {record.shape<MatrixShape>(), record.shape<CudaMatrixShape>(kWords<MatrixShape>), record.addresses()};
 }
 
 TEST_F(CudaGemmTest, TriangularSolve) {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "preload/decode/decoders.h"
+#include "preload/hook_arguments.h"
 #include "preload/track/cuda_state.h"
 #include "tests/preload/fake_getters.h"
 #include "tests/preload/test_process.h"
@@ -31,7 +31,7 @@ struct Result {
 };
 
 Result Decode(CudnnArgs args) {
-  TestRecord record(kCudnnShapeWords, 3);
+  TestRecord record(kWords<CudnnShape>, 3);
   if (args.real == nullptr) args.real = Real();
   DecodeCudnn(args, record.record());
   EXPECT_TRUE(record.untouched_behind());
@@ -211,7 +211,7 @@ TEST_F(CudnnTest, RecurrentNetworks) {
     args.rnn = &rnn, args.x_descriptor = &x, args.y_descriptor = &y, args.x = Pointer(0x1000), args.y = Pointer(0x3000);
     args.workspace_bytes = 7;
     args.real = Real();
-    TestRecord record(kCudnnShapeWords, 3);
+    TestRecord record(kWords<CudnnShape>, 3);
     DecodeCudnnRnn(args, record.record());
     const auto shape = record.shape<CudnnShape>();
     EXPECT_EQ(shape.operation, CudnnOperation::kRnnForward);
@@ -232,7 +232,7 @@ TEST_F(CudnnTest, RecurrentNetworks) {
   const FakeRnnData data = {0, 0, 20, 8, 64};
   CudnnRnnArgs args;
   args.rnn = &rnn, args.x_descriptor = &data, args.real = Real();
-  TestRecord failed(kCudnnShapeWords, 3);
+  TestRecord failed(kWords<CudnnShape>, 3);
   DecodeCudnnRnn(args, failed.record());
   EXPECT_EQ(failed.shape<CudnnShape>().tensors[0].role, TensorRole::kUnknown);
   EXPECT_EQ(failed.shape<CudnnShape>().mode, -1);
@@ -259,7 +259,7 @@ TEST_F(CudnnTest, Searches) {
   args.requested = 10, args.returned = &returned, args.results = results;
   args.real = Real();
   const auto decode = [&](int32_t status) {
-    TestRecord record(kSearchShapeWords, 0, status);
+    TestRecord record(kWords<SearchShape>, 0, status);
     DecodeCudnnSearch(args, record.record());
     EXPECT_TRUE(record.untouched_behind());
     return record.shape<SearchShape>();

@@ -29,11 +29,11 @@ Result Decode(MatrixKind kind, int32_t trans_a, const void* a, const void* c, in
   args.a_descriptor = a, args.c_descriptor = c;
   args.y_descriptor = kind == MatrixKind::kSpmv ? &kDense : nullptr;
   args.real = reinterpret_cast<const void*>(&FakeRuntimeFunction);
-  TestRecord record(kCudaMatrixShapeWords, 3, status);
+  TestRecord record(kWords<MatrixShape, CudaMatrixShape>, 3, status);
   DecodeSparse(args, record.record());
   EXPECT_TRUE(record.untouched_behind());
   EXPECT_EQ(record.addresses(), (std::vector<uint64_t>{0, 0, 0}));
-  return {record.shape<MatrixShape>(), record.shape<CudaMatrixShape>(kMatrixShapeWords)};
+  return {record.shape<MatrixShape>(), record.shape<CudaMatrixShape>(kWords<MatrixShape>)};
 }
 
 TEST(CusparseTest, Kinds) {

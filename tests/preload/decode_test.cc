@@ -57,7 +57,7 @@ TEST(GemmTest, ColumnMajorFromFortran) {
   args.ldb = 257;
   args.c = Pointer(0x3000);
   args.ldc = 121;
-  TestRecord record(kGemmShapeWords, 3);
+  TestRecord record(kWords<GemmShape>, 3);
   DecodeGemm(args, record.record());
   const auto shape = record.shape<GemmShape>();
   EXPECT_EQ(shape.a_type, DataType::kF32);
@@ -84,7 +84,7 @@ TEST(GemmTest, RowMajorFromCblas) {
   args.order = CblasOption(101);
   args.trans_a = CblasOption(114);
   args.trans_b = CblasOption(113);
-  TestRecord record(kGemmShapeWords, 3);
+  TestRecord record(kWords<GemmShape>, 3);
   DecodeGemm(args, record.record());
   const auto shape = record.shape<GemmShape>();
   EXPECT_EQ(shape.row_major, 1);
@@ -96,7 +96,7 @@ TEST(GemmTest, UnknownTransposeIsQuestionMark) {
   GemmArgs args;
   args.trans_a = 'X';
   args.trans_b = 'U';
-  TestRecord record(kGemmShapeWords, 3);
+  TestRecord record(kWords<GemmShape>, 3);
   DecodeGemm(args, record.record());
   EXPECT_EQ(record.shape<GemmShape>().trans_a, '?');
   EXPECT_EQ(record.shape<GemmShape>().trans_b, '?');
@@ -106,7 +106,7 @@ TEST(GemmTest, PackedOperandOfCompute) {
   GemmArgs args;
   args.kind = GemmKind::kCompute;
   args.trans_a = CblasOption(151);
-  TestRecord record(kGemmShapeWords, 3);
+  TestRecord record(kWords<GemmShape>, 3);
   DecodeGemm(args, record.record());
   EXPECT_EQ(record.shape<GemmShape>().kind, GemmKind::kCompute);
   EXPECT_EQ(record.shape<GemmShape>().trans_a, 'P');
@@ -117,7 +117,7 @@ TEST(GemmTest, GemmtHasSquareC) {
   args.kind = GemmKind::kGemmt;
   args.n = 30;
   args.k = 7;
-  TestRecord record(kGemmShapeWords, 3);
+  TestRecord record(kWords<GemmShape>, 3);
   DecodeGemm(args, record.record());
   EXPECT_EQ(record.shape<GemmShape>().m, 30);
   EXPECT_EQ(record.shape<GemmShape>().n, 30);
@@ -130,7 +130,7 @@ TEST(GemmTest, MixedSignsFollowTheOrder) {
   args.a_type = DataType::kS8;
   args.b_type = DataType::kU8;
   args.c_type = DataType::kS32;
-  TestRecord record(kGemmShapeWords, 3);
+  TestRecord record(kWords<GemmShape>, 3);
   DecodeGemm(args, record.record());
   EXPECT_EQ(record.shape<GemmShape>().a_type, DataType::kS8);
   EXPECT_EQ(record.shape<GemmShape>().b_type, DataType::kU8);
@@ -156,7 +156,7 @@ GemvArgs Gemv(char trans) {
 }
 
 TEST(GemvTest, IsAProductWithOneColumn) {
-  TestRecord record(kGemmShapeWords, 3);
+  TestRecord record(kWords<GemmShape>, 3);
   DecodeGemv(Gemv('N'), record.record());
   const auto shape = record.shape<GemmShape>();
   EXPECT_EQ(shape.kind, GemmKind::kGemv);
@@ -172,7 +172,7 @@ TEST(GemvTest, IsAProductWithOneColumn) {
 
 TEST(GemvTest, TransposeSwapsMAndK) {
   for (const char trans : {'T', 'C'}) {
-    TestRecord record(kGemmShapeWords, 3);
+    TestRecord record(kWords<GemmShape>, 3);
     DecodeGemv(Gemv(trans), record.record());
     EXPECT_EQ(record.shape<GemmShape>().trans_a, trans);
     EXPECT_EQ(record.shape<GemmShape>().m, 3);
@@ -193,7 +193,7 @@ TEST(GerTest, IsAProductWithOneRowOfB) {
   args.incy = 2;
   args.a = Pointer(0x30);
   args.lda = 8;
-  TestRecord record(kGemmShapeWords, 3);
+  TestRecord record(kWords<GemmShape>, 3);
   DecodeGer(args, record.record());
   const auto shape = record.shape<GemmShape>();
   EXPECT_EQ(shape.kind, GemmKind::kGer);
@@ -220,7 +220,7 @@ TEST(GemmPackTest, SourceStandsForTheOperandThatIsPacked) {
   args.ld = 9;
   args.dest = Pointer(0x20);
   args.identifier = CblasOption(161);
-  TestRecord record(kGemmShapeWords, 3);
+  TestRecord record(kWords<GemmShape>, 3);
   DecodeGemmPack(args, record.record());
   EXPECT_EQ(record.shape<GemmShape>().kind, GemmKind::kPack);
   EXPECT_EQ(record.shape<GemmShape>().trans_a, 'T');
@@ -281,7 +281,7 @@ struct Batch {
 
 TEST(GemmBatchTest, FirstGroupsShapeAndTotals) {
   Batch batch;
-  TestRecord record(kGroupedGemmShapeWords, 3);
+  TestRecord record(kWords<GemmShape, GemmGroups>, 3);
   DecodeGemmBatch(batch.args(), record.record());
   const auto shape = record.shape<GemmShape>();
   EXPECT_EQ(shape.c_type, DataType::kF64);
@@ -295,7 +295,7 @@ TEST(GemmBatchTest, FirstGroupsShapeAndTotals) {
   EXPECT_EQ(shape.ldb, 41);
   EXPECT_EQ(shape.ldc, 42);
   EXPECT_EQ(shape.batch, 3);
-  const auto groups = record.shape<GemmGroups>(kGemmShapeWords);
+  const auto groups = record.shape<GemmGroups>(kWords<GemmShape>);
   EXPECT_EQ(groups.groups, 2);
   EXPECT_EQ(groups.flops, 2u * 48 + 420);
   EXPECT_EQ(record.addresses(), (std::vector<uint64_t>{0x100, 0x200, 0x300}));
@@ -311,11 +311,11 @@ TEST(GemmBatchTest, LettersAndWideIntegersFromFortran) {
   args.n = IntegerArray(n);
   args.k = IntegerArray(k);
   args.group_size = IntegerArray(size);
-  TestRecord record(kGroupedGemmShapeWords, 3);
+  TestRecord record(kWords<GemmShape, GemmGroups>, 3);
   DecodeGemmBatch(args, record.record());
   EXPECT_EQ(record.shape<GemmShape>().trans_a, 'C');
   EXPECT_EQ(record.shape<GemmShape>().batch, 5);
-  EXPECT_EQ(record.shape<GemmGroups>(kGemmShapeWords).flops, 10u);
+  EXPECT_EQ(record.shape<GemmGroups>(kWords<GemmShape>).flops, 10u);
 }
 
 TEST(GemmBatchTest, NothingIsReadWithoutGroups) {
@@ -324,11 +324,11 @@ TEST(GemmBatchTest, NothingIsReadWithoutGroups) {
     args.groups = groups;
     args.a = args.b = args.c = reinterpret_cast<const void* const*>(8);
     args.m = IntegerArray(reinterpret_cast<const int32_t*>(8));
-    TestRecord record(kGroupedGemmShapeWords, 3);
+    TestRecord record(kWords<GemmShape, GemmGroups>, 3);
     DecodeGemmBatch(args, record.record());
     EXPECT_EQ(record.shape<GemmShape>().batch, 0);
-    EXPECT_EQ(record.shape<GemmGroups>(kGemmShapeWords).groups, 0);
-    EXPECT_EQ(record.shape<GemmGroups>(kGemmShapeWords).flops, 0u);
+    EXPECT_EQ(record.shape<GemmGroups>(kWords<GemmShape>).groups, 0);
+    EXPECT_EQ(record.shape<GemmGroups>(kWords<GemmShape>).flops, 0u);
     EXPECT_EQ(record.addresses(), (std::vector<uint64_t>{0, 0, 0}));
   }
 }
@@ -339,7 +339,7 @@ TEST(GemmBatchTest, OperandsAreNotReadWithoutProducts) {
   batch.group_size[1] = -1;
   GemmBatchArgs args = batch.args();
   args.a = args.b = args.c = reinterpret_cast<const void* const*>(8);
-  TestRecord record(kGroupedGemmShapeWords, 3);
+  TestRecord record(kWords<GemmShape, GemmGroups>, 3);
   DecodeGemmBatch(args, record.record());
   EXPECT_EQ(record.shape<GemmShape>().batch, 0);
   EXPECT_EQ(record.addresses(), (std::vector<uint64_t>{0, 0, 0}));
@@ -360,7 +360,7 @@ TEST(MatrixTest, TriangularSolve) {
   args.lda = 10;
   args.b = Pointer(0x20);
   args.ldb = 11;
-  TestRecord record(kMatrixShapeWords, 3);
+  TestRecord record(kWords<MatrixShape>, 3);
   DecodeMatrix(args, record.record());
   const auto shape = record.shape<MatrixShape>();
   EXPECT_EQ(shape.kind, MatrixKind::kTrsm);
@@ -390,7 +390,7 @@ TEST(MatrixTest, AbsentOptionsStayZeroAndUnknownOnesAreMarked) {
   args.n = 4;
   args.k = 5;
   args.c = Pointer(0x30);
-  TestRecord record(kMatrixShapeWords, 3);
+  TestRecord record(kWords<MatrixShape>, 3);
   DecodeMatrix(args, record.record());
   const auto shape = record.shape<MatrixShape>();
   EXPECT_EQ(shape.side, 0);

@@ -154,7 +154,7 @@ TEST(DescribeCudaTest, AnEmptyCopyIsStillACopy) {
   TestSession session(65536);
   trace::Interned expected;
   AddOp(&expected, "cudaMemset", "cuda_copy", 0)->mutable_copy();
-  ExpectSame(Describe(RecordType::kCopyCall, "cudaMemset", CopyShape{}, &session, kCopyShapeWords, 0), expected);
+  ExpectSame(Describe(RecordType::kCopyCall, "cudaMemset", CopyShape{}, &session, kWords<CopyShape>, 0), expected);
 }
 
 TEST(DescribeCudaTest, LaunchNamesItsKernel) {
@@ -174,7 +174,7 @@ TEST(DescribeCudaTest, LaunchNamesItsKernel) {
   launch->set_programmatic(true);
   launch->set_priority(-5);
   op->set_captured(true);
-  ExpectSame(Describe(RecordType::kLaunchCall, "cudaLaunchKernel", shape, &session, kLaunchShapeWords, 1), expected);
+  ExpectSame(Describe(RecordType::kLaunchCall, "cudaLaunchKernel", shape, &session, kWords<LaunchShape>, 1), expected);
 }
 
 CudnnShape ExampleCudnn() {
@@ -287,10 +287,10 @@ TEST(DescribeCudaTest, Search) {
   trace::CudnnSearch::Candidate* failed = search->add_candidate();
   failed->set_algorithm(-7), failed->set_status(9), failed->set_math_type(-1);
   const char* name = "cudnnFindConvolutionBackwardFilterAlgorithm";
-  ExpectSame(Describe(RecordType::kSearchCall, name, shape, &session, kSearchShapeWords, 0), expected);
+  ExpectSame(Describe(RecordType::kSearchCall, name, shape, &session, kWords<SearchShape>, 0), expected);
   shape.candidate_count = 255;
   trace::Interned parsed;
-  ASSERT_TRUE(parsed.ParseFromString(Describe(RecordType::kSearchCall, name, shape, &session, kSearchShapeWords, 0)));
+  ASSERT_TRUE(parsed.ParseFromString(Describe(RecordType::kSearchCall, name, shape, &session, kWords<SearchShape>, 0)));
   EXPECT_EQ(parsed.op(0).cudnn_search().candidate_size(), 8);
 }
 
@@ -320,22 +320,22 @@ TEST(DescribeCudaTest, Allocation) {
   allocation->set_is_free(true);
   allocation->set_bytes(99);
   const AllocationShape shape = {AllocationKind::kPool, 1, {}, 99};
-  ExpectSame(Describe(RecordType::kAllocationCall, "cudaFree", shape, &session, kAllocationShapeWords, 2), expected);
+  ExpectSame(Describe(RecordType::kAllocationCall, "cudaFree", shape, &session, kWords<AllocationShape>, 2), expected);
 }
 
 TEST(DescribeCudaTest, TruncatedShapesSayNothing) {
   using T = RecordType;
-  const std::pair<RecordType, int> shapes[] = {{T::kCudaGemmCall, kCudaGemmShapeWords},
-                                               {T::kCopyCall, kCopyShapeWords},
-                                               {T::kLaunchCall, kLaunchShapeWords},
-                                               {T::kCudnnCall, kCudnnShapeWords},
-                                               {T::kPlanCall, kPlanShapeWords},
-                                               {T::kSearchCall, kSearchShapeWords},
-                                               {T::kCollectiveCall, kCollectiveShapeWords},
-                                               {T::kAllocationCall, kAllocationShapeWords},
-                                               {T::kLibxsmmCall, kLibxsmmShapeWords},
-                                               {T::kMatrixCall, kMatrixShapeWords},
-                                               {T::kGemmCall, kGemmShapeWords}};
+  const std::pair<RecordType, int> shapes[] = {{T::kCudaGemmCall, kWords<CudaGemmShape>},
+                                               {T::kCopyCall, kWords<CopyShape>},
+                                               {T::kLaunchCall, kWords<LaunchShape>},
+                                               {T::kCudnnCall, kWords<CudnnShape>},
+                                               {T::kPlanCall, kWords<PlanShape>},
+                                               {T::kSearchCall, kWords<SearchShape>},
+                                               {T::kCollectiveCall, kWords<CollectiveShape>},
+                                               {T::kAllocationCall, kWords<AllocationShape>},
+                                               {T::kLibxsmmCall, kWords<LibxsmmShape>},
+                                               {T::kMatrixCall, kWords<MatrixShape>},
+                                               {T::kGemmCall, kWords<GemmShape>}};
   TestSession session(65536);
   trace::Interned expected;
   AddOp(&expected, "cudaMemcpy", "cuda_copy");
@@ -350,7 +350,7 @@ TEST(DescribeCudaTest, HostileDefinitions) {
     trace::Interned parsed;
     const LaunchShape shape = {number, {1, 1, 1}, {1, 1, 1}, 0, 0, 0, {}};
     EXPECT_TRUE(parsed.ParseFromString(
-        Describe(RecordType::kLaunchCall, "cudaLaunchKernel", shape, session, kLaunchShapeWords, 1)));
+        Describe(RecordType::kLaunchCall, "cudaLaunchKernel", shape, session, kWords<LaunchShape>, 1)));
     EXPECT_EQ(parsed.op(0).launch().grid_x(), 1u);
     return parsed.op(0).launch().kernel();
   };

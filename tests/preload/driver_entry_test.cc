@@ -1,12 +1,11 @@
 // Driver functions by name: which variant, for which caller, and which look-ups are not changed.
-#include "preload/link/driver_entry.h"
-
 #include <gtest/gtest.h>
 #include <string.h>
 
 #include <string>
 #include <vector>
 
+#include "preload/link/library_api.h"
 #include "tests/preload/fake_getters.h"
 #include "tests/preload/test_process.h"  // whose table of variants is used here
 

@@ -132,7 +132,7 @@ struct Execution {
   std::vector<uint64_t> addresses;
 };
 inline Execution Execute(Handle plan, Handle pack, bool into_graph = false) {
-  TestRecord record(kPlanShapeWords, 3);
+  TestRecord record(kWords<PlanShape>, 3);
   PlanArgs args;
   args.into_graph = into_graph;
   args.handle = Pointer(0x10), args.plan = plan, args.variant_pack = pack, args.real = BackendReal();

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <thread>
 
-#include "preload/decode/decoders.h"
+#include "preload/hook_arguments.h"
 #include "preload/link/resolver.h"
 #include "preload/track/cuda_state.h"
 #include "tests/preload/fake_getters.h"
@@ -74,7 +74,7 @@ TEST_F(LaunchTest, RuntimeLaunch) {
   args.shared_bytes = 1024;
   args.stream = Pointer(0x30);
   args.real = RuntimeReal();
-  TestRecord record(kLaunchShapeWords, 1);
+  TestRecord record(kWords<LaunchShape>, 1);
   DecodeLaunch(args, record.record());
   const auto shape = record.shape<LaunchShape>();
   EXPECT_EQ(DefinitionText(shape.kernel, DefinitionKind::kKernel), "_Z3addPf");
@@ -98,7 +98,7 @@ TEST_F(LaunchTest, DriverLaunch) {
   args.shared_bytes = 7;
   args.stream = Pointer(0x31);
   args.real = DriverReal();
-  TestRecord record(kLaunchShapeWords, 1);
+  TestRecord record(kWords<LaunchShape>, 1);
   DecodeDriverLaunch(args, record.record());
   const auto shape = record.shape<LaunchShape>();
   EXPECT_EQ(shape.kernel, 0u);
@@ -133,7 +133,7 @@ TEST_F(LaunchTest, ConfigurationsOfRuntimeAndDriver) {
     args.driver = driver;
     args.config = words;
     args.real = RuntimeReal();
-    TestRecord record(kLaunchShapeWords, 1);
+    TestRecord record(kWords<LaunchShape>, 1);
     DecodeLaunchConfig(args, record.record());
     const auto shape = record.shape<LaunchShape>();
     for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(shape.grid[i], i + 1);
@@ -147,7 +147,7 @@ TEST_F(LaunchTest, ConfigurationsOfRuntimeAndDriver) {
     EXPECT_EQ(shape.priority, -3);
     EXPECT_EQ(shape.cooperative, 0);
   }
-  TestRecord none(kLaunchShapeWords, 1, 1);
+  TestRecord none(kWords<LaunchShape>, 1, 1);
   DecodeLaunchConfig({}, none.record());
   EXPECT_EQ(none.shape<LaunchShape>().grid[0], 0u);
 }
@@ -158,7 +158,7 @@ TEST_F(LaunchTest, CapturedLaunch) {
   LaunchArgs args;
   args.stream = Pointer(0x33);
   args.real = RuntimeReal();
-  TestRecord record(kLaunchShapeWords, 1);
+  TestRecord record(kWords<LaunchShape>, 1);
   DecodeLaunch(args, record.record());
   EXPECT_EQ(record.shape<LaunchShape>().captured, 1);
   TrackEndCapture({});

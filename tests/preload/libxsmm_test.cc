@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "preload/decode/decoders.h"
+#include "preload/hook_arguments.h"
 #include "tests/preload/test_record.h"
 
 namespace dlhook {
@@ -31,7 +31,7 @@ LibxsmmShape Decode(const Numbers& handle, int32_t kind, int32_t tid, int32_t st
   args.kind = kind;
   args.start_thread = 3;
   args.tid = tid;
-  TestRecord record(kLibxsmmShapeWords, 0, status);
+  TestRecord record(kWords<LibxsmmShape>, 0, status);
   DecodeLibxsmmLayer(args, record.record());
   EXPECT_TRUE(record.untouched_behind());
   return record.shape<LibxsmmShape>();
@@ -73,7 +73,7 @@ TEST(LibxsmmTest, ArgumentsLeftOut) {
   args.m = &m;
   args.k = &k;
   args.trans_a = "t";
-  TestRecord record(kGemmShapeWords, 3);
+  TestRecord record(kWords<GemmShape>, 3);
   DecodeLibxsmmGemm(args, record.record());
   const auto shape = record.shape<GemmShape>();
   EXPECT_EQ(shape.m, 23);
@@ -95,7 +95,7 @@ TEST(LibxsmmTest, EachThreadHasItsPartOfABatch) {
   args.threads = 4;
   Numbers parts;
   for (args.thread = 0; args.thread < 4; ++args.thread) {
-    TestRecord record(kGemmShapeWords, 0);
+    TestRecord record(kWords<GemmShape>, 0);
     DecodeLibxsmmBatch(args, record.record());
     const auto shape = record.shape<GemmShape>();
     EXPECT_EQ(shape.a_type, DataType::kBf16);

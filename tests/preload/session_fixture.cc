@@ -95,12 +95,12 @@ bool PutThread(RingProducer* ring, uint32_t thread_id, const char* name) {
 }
 
 bool PutGemm(RingProducer* ring, const TestGemm& gemm) {
-  const uint16_t words = sizeof(CallRecord) / 8 + kGemmShapeWords + 3 + (gemm.native_stack != 0 ? 1 : 0);
+  const uint16_t words = sizeof(CallRecord) / 8 + kWords<GemmShape> + 3 + (gemm.native_stack != 0 ? 1 : 0);
   RecordHeader* space = ReserveSomehow(ring, words);
   if (space == nullptr) return false;
   auto record = reinterpret_cast<CallRecord*>(space);
   const auto hook = static_cast<HookId>(FindHook("sgemm_"));
-  record->header = {words, RecordType::kGemmCall, 0, hook, kGemmShapeWords, 3};
+  record->header = {words, RecordType::kGemmCall, 0, hook, kWords<GemmShape>, 3};
   record->start_ticks = gemm.start_ticks;
   record->end_ticks = gemm.end_ticks;
   record->sequence = gemm.sequence;

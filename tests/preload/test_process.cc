@@ -13,7 +13,6 @@
 #include "preload/counters/counters.h"
 #include "preload/link/dlsym.h"
 #include "preload/link/resolver.h"
-#include "preload/runtime/call_detail.h"
 #include "preload/runtime/parts.h"
 #include "preload/runtime/registry.h"
 
@@ -109,6 +108,7 @@ void runtime::CountPlainPointer() { ++g_plain_pointers; }
 // Replace link/resolver.cc and link/dlsym.cc.
 std::atomic<uint32_t> link::g_binding_generation{1};
 void* link::RealDlsym(void* handle, const char* name) { return dlsym(handle, name); }
+void* link::RealDlvsym(void* handle, const char* name, const char* version) { return dlvsym(handle, name, version); }
 int link::RealDlclose(void* handle) { return dlclose(handle); }
 void* link::HookFor(HookId hook, void*, const link_map*) { return HookMarker(hook); }
 

@@ -1,6 +1,4 @@
 // What a look at a thread says of it, on threads of this process.
-#include "preload/drain/thread_look.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -11,6 +9,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "preload/drain/proc_counters.h"
 
 namespace dlhook {
 namespace {

@@ -107,7 +107,7 @@ class ErrorTest(TableTest):
 
     def test_bad_decoder(self):
         self.assert_error(
-            'decoder d header=x\n', 1, "decoder 'd' has header", 'expected addresses fields'
+            'decoder d header=x\n', 1, "decoder 'd' has header", 'expected addresses fields function record words'
         )
 
     def test_continuation_of_nothing(self):
@@ -138,7 +138,7 @@ class ErrorTest(TableTest):
             'tracker t header=x colour=y\n',
             1,
             "tracker 't' has colour header",
-            'expected function header [context] [fields]',
+            'expected function [context] [fields] [header] [room]',
         )
 
     def test_bad_context(self):

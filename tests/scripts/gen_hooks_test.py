@@ -30,6 +30,10 @@ class ExpansionTest(TableTest):
         self.assertEqual([name for name, _ in self.names()], ['ay', 'bgemm_x', 'by', 'igemm_x'])
         self.assertIn('DecodeGemm({.a_type = DataType::kS8, .kind = GemmKind::kGemm, ', self.wrappers())
 
+    def test_functions_without_a_header_are_declared(self):
+        self.generate('room track\ntracker seen function=TrackSeen fields=m\nc void x(int m) @track(seen)\n')
+        self.assertIn('namespace dlhook::inline track {\nvoid TrackSeen(const SeenArgs& args);\n}', self.output('hook_arguments.h'))
+
     def test_as_fortran(self):
         self.generate('spelling both i32 cblas_{} fortran i64 {}_64_\nboth void {s}x(enum order, enum uplo, int m, scalar alpha)\n')
         self.assertIn('(cblas_sx)(int64_t order, int64_t uplo, int64_t m, float alpha) {', self.wrappers())
@@ -175,7 +179,7 @@ void DLHOOK_BODY(sx_)(const char* trans_a, const int32_t* m, const void* alpha, 
   const auto real = reinterpret_cast<decltype(&DLHOOK_BODY(sx_))>(
       BeginCall(0, 1u << 0, __builtin_return_address(0), LookedUpFunction(), &frame));
   real(trans_a, m, alpha, trans_a_length);
-  if (CallRecord* record = EndCall(&frame, RecordType::kGemmCall, kGemmShapeWords, 3)) {{
+  if (CallRecord* record = EndCall(&frame, RecordType::kGemmCall, kWords<GemmShape>, 3)) {{
     DecodeGemm({{.a_type = DataType::kF32, .kind = GemmKind::kGemm, .m = IntegerAt(m), .trans_a = FortranOption(trans_a)}}, record);
     CommitCall(&frame, record);
   }}
@@ -238,7 +242,7 @@ uint64_t DLHOOK_BODY(cblas_x)(int64_t order, int64_t m) {
 
 TRACKED = """family f
 tracker seen header=preload/track/seen.h function=Seen fields=handle,bytes?
-decoder copy header=preload/decode/decoders.h function=DecodeCopy record=kCopyCall words=2
+decoder copy header=preload/decode/copy.h function=DecodeCopy record=kCopyCall words=2
   addresses=1 fields=dst,bytes,kind? constants=sync:bool=true ignore=stream context=real
 library t
 soname i32 libt.so
@@ -267,7 +271,7 @@ class TrackerTest(TableTest):
             self.wrappers(),
         )
         self.assertIn('int32_t DLHOOK_BODY(x)(const void* dst, uint64_t bytes, int64_t kind,', self.wrappers())
-        self.assertIn('#include "preload/decode/decoders.h"', self.wrappers())
+        self.assertIn('#include "preload/decode/copy.h"', self.wrappers())
 
     def test_int32_is_no_status(self):
         self.generate_tracked('c int32 x(ptr dst)\n')

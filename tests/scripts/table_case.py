@@ -18,7 +18,7 @@ import gen_hooks  # noqa: E402
 
 HEAD = '''family blas
 family pack
-decoder gemm header=preload/decode/gemm.h function=DecodeGemm record=kGemmCall words=kGemmShapeWords
+decoder gemm header=preload/decode/gemm.h function=DecodeGemm record=kGemmCall words=kWords<GemmShape>
   addresses=3 fields=order?,m,n?,trans_a? constants=a_type:DataType,kind:GemmKind=gemm ignore=alpha
 library test
 soname i32 libtest.so.1 libtest.so
