@@ -171,8 +171,9 @@ void End(uint64_t id) {
   if (range.tid != ThreadId()) {
     ReportLimit("ranges that another thread ended are not recorded");
   } else if (thread != nullptr) {
-    uint64_t duration_ticks = ReadTicks(thread->clock) - range.start_ticks;
-    RecordEndedScope(thread, ScopeKind::kNvtxRange, range.name.text, range.name.bytes, duration_ticks);
+    uint64_t end_ticks = ReadTicks(thread->clock);
+    RecordEndedScope(thread, ScopeKind::kNvtxRange, range.name.text, range.name.bytes, end_ticks - range.start_ticks,
+                     end_ticks);
   }
   range.id.store(0, std::memory_order_release);
 }
