@@ -360,14 +360,14 @@ void EndSearch(PythonProcess* process, bool is_complete, bool is_written) {
 }
 
 void Search(PythonProcess* process) {
-  uint64_t start = ReadTicks(ClockKind::kTsc);
+  uint64_t start_ns = ClockNanoseconds(CLOCK_MONOTONIC);
   PyObject *type, *value, *traceback;
   g_python_api.ErrFetch(&type, &value, &traceback);
   ++process->searches;
   bool complete = NameModules(process);
   g_python_api.ErrRestore(type, value, traceback);
-  uint64_t end = ReadTicks(ClockKind::kTsc);
-  if (process->searches > kFreeSearches) process->next_search_ticks.store(end + (end - start) * kRestFactor);
+  uint64_t end_ns = ClockNanoseconds(CLOCK_MONOTONIC);
+  if (process->searches > kFreeSearches) process->next_search_ns.store(end_ns + (end_ns - start_ns) * kRestFactor);
   process->object_generation.fetch_add(1);  // threads cache what was not known
   EndSearch(process, complete, WriteAll(process));
 }
