@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include <string_view>
+
 #include "preload/base/process_id.h"
 #include "preload/format/clock.h"
 #include "preload/runtime/registry.h"
@@ -51,19 +53,14 @@ const ModuleCode* FindModuleCode(const PythonRuntime& python, const void* code) 
   return nullptr;
 }
 
-bool EndsWith(const char* text, size_t size, const char* end) {
-  size_t end_size = strlen(end);
-  return size >= end_size && memcmp(text + size - end_size, end, end_size) == 0;
-}
-
 const KnownCall* Recognise(const PythonRuntime& python, const void* code) {
   char name[48];
   char file[1024];
   size_t name_size = PythonText(python, ReadAt<const void*>(code, python.layout.code_name), name, sizeof name);
   for (const KnownCall& known : kKnownCalls) {
-    if (name_size != strlen(known.function) || memcmp(name, known.function, name_size) != 0) continue;
+    if (std::string_view(name, name_size) != known.function) continue;
     size_t file_size = PythonText(python, ReadAt<const void*>(code, python.layout.code_file), file, sizeof file);
-    if (EndsWith(file, file_size, known.file)) return &known;
+    if (std::string_view(file, file_size).ends_with(known.file)) return &known;
   }
   return nullptr;
 }

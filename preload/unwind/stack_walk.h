@@ -11,6 +11,17 @@
 
 namespace dlhook::inline unwind {
 
+// Into a cache, the key last: a signal handler that leaves by longjmp must not leave half an entry behind.
+template <typename Entry>
+void KeepEntry(Entry entry, uint64_t Entry::*key, Entry* place) {
+  const uint64_t value = entry.*key;
+  place->*key = entry.*key = 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  *place = entry;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  place->*key = value;
+}
+
 // The rule of an address in a stack.
 struct CachedRule : FoundRule {
   enum Call : uint8_t { kNotChecked, kAfterCall, kAfterNoCall };
