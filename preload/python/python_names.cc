@@ -123,15 +123,13 @@ void CollectLiveModules(const PythonRuntime& python, LiveModules* live) {
   }
 }
 
+uint32_t LockAndFind(PythonProcess* process, const void* object) {
+  SpinLockHolder holder(&process->lock);
+  return FindObject(*process, object);
+}
+
 void HoldLiveModules(PythonProcess* process, const LiveModules& live) {
-  for (uint32_t i = 0; i < live.count; ++i) {
-    uint32_t number;
-    {
-      SpinLockHolder holder(&process->lock);
-      number = FindObject(*process, live.objects[i]);
-    }
-    Hold(process, number, live.objects[i]);
-  }
+  for (uint32_t i = 0; i < live.count; ++i) Hold(process, LockAndFind(process, live.objects[i]), live.objects[i]);
 }
 
 bool IsBare(const PythonProcess& process, const PythonObject& object) {
