@@ -8,8 +8,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <initializer_list>
-
 #include "preload/format/identity.h"
 
 namespace dlhook::inline counters {
@@ -114,33 +112,28 @@ int Paranoid() {
   return text[0] == '-' ? -1 : text[0] - '0';
 }
 
+// 0, or an errno. EBUSY: others hold the registers.
+int TryGroup(const PerfEvent* events, uint32_t count) {
+  PerfGroup group;
+  if (!OpenPerfGroup(events, count, 0, false, &group)) return errno;
+  bool is_scheduled = IsScheduled(group);
+  ClosePerfGroup(&group);
+  return is_scheduled ? 0 : EBUSY;
+}
+
 // Opens one event alone: completely, or for user mode only if the kernel allows no more. 0 or an errno.
 int TryEvent(PerfEvent* event) {
-  for (bool user_only : {false, true}) {
-    event->user_only = user_only;
-    PerfGroup group;
-    if (OpenPerfGroup(event, 1, 0, false, &group)) {
-      bool is_scheduled = IsScheduled(group);
-      ClosePerfGroup(&group);
-      bool counts_nothing = user_only && event->spec->is_in_kernel;
-      return counts_nothing ? EACCES : is_scheduled ? 0 : EBUSY;
-    }
-    if (errno != EACCES && errno != EPERM) break;
-  }
-  return errno;
+  int error = TryGroup(event, 1);
+  if (error != EACCES && error != EPERM) return error;
+  event->user_only = true;
+  error = TryGroup(event, 1);
+  bool counts_nothing = (error == 0 || error == EBUSY) && event->spec->is_in_kernel;
+  return counts_nothing ? EACCES : error;
 }
 
 // How many of the first `count` events fit into one group.
 uint32_t FittingEvents(const PerfEvent* events, uint32_t count) {
-  while (count > 1) {
-    PerfGroup group;
-    if (OpenPerfGroup(events, count, 0, false, &group)) {
-      bool is_scheduled = IsScheduled(group);
-      ClosePerfGroup(&group);
-      if (is_scheduled) return count;
-    }
-    --count;
-  }
+  while (count > 1 && TryGroup(events, count) != 0) --count;
   return count;
 }
 

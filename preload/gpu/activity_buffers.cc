@@ -58,10 +58,6 @@ uint32_t NumberOf(const ActivityBuffers* pool, const uint8_t* data) {
   return 0;
 }
 
-bool IsScratch(const ActivityBuffers& pool, uint32_t number) {
-  return number != 0 && pool.buffers[number - 1].kind == BufferKind::kScratch;
-}
-
 // The number of records it may take: four times as many for each quarter of the buffers in use.
 size_t FewRecords(const ActivityBuffers& pool) {
   uint32_t records = pool.records.load(std::memory_order_relaxed);
@@ -89,8 +85,6 @@ BufferGift TakeScratch(ActivityBuffers* pool) {
   return {Take(pool, BufferKind::kScratch, kMostActivityBuffers, kScratchBytes), kScratchBytes, 0};
 }
 
-bool IsOfPool(const ActivityBuffers& pool, const uint8_t* data) { return NumberOf(&pool, data) != 0; }
-
 void AdaptRecords(ActivityBuffers* pool) {
   uint32_t filled = pool->filled.exchange(0, std::memory_order_relaxed);
   uint32_t records = std::max(pool->records.load(std::memory_order_relaxed), kFewestRecords);
@@ -99,33 +93,23 @@ void AdaptRecords(ActivityBuffers* pool) {
   pool->records.store(records, std::memory_order_relaxed);
 }
 
-bool ReturnScratch(ActivityBuffers* pool, uint8_t* data, size_t valid, void (*count)(uint8_t* data, size_t valid)) {
+bool TakeBackBuffer(ActivityBuffers* pool, uint8_t* data, size_t valid, CountRecords count_lost) {
   uint32_t number = NumberOf(pool, data);
-  if (!IsScratch(*pool, number)) return false;
-  count(data, valid);
-  memset(data, 0, valid);
-  GiveBack(pool, number);
-  return true;
-}
-
-bool QueueActivityBuffer(ActivityBuffers* pool, uint8_t* data, size_t valid) {
-  uint32_t number = NumberOf(pool, data);
-  if (number == 0 || IsScratch(*pool, number)) return false;
-  pool->at_cupti.fetch_sub(1, std::memory_order_relaxed);
+  if (number == 0) return false;
   ActivityBuffer* buffer = &pool->buffers[number - 1];
-  buffer->valid = valid;
-  if (valid == 0) {
-    GiveBack(pool, number);
-    return false;
+  bool is_scratch = buffer->kind == BufferKind::kScratch;
+  if (is_scratch) {
+    count_lost(data, valid);
+    memset(data, 0, valid);
+  } else {
+    pool->at_cupti.fetch_sub(1, std::memory_order_relaxed);
   }
+  if (is_scratch || valid == 0) return GiveBack(pool, number), true;
+  buffer->valid = valid;
   buffer->next = 0;
   pool->filled.fetch_add(1, std::memory_order_relaxed);
   SpinLockHolder holder(&pool->lock);
-  if (pool->full_first == 0) {
-    pool->full_first = number;
-  } else {
-    pool->buffers[pool->full_last - 1].next = number;
-  }
+  (pool->full_first == 0 ? pool->full_first : pool->buffers[pool->full_last - 1].next) = number;
   pool->full_last = number;
   return true;
 }

@@ -61,17 +61,13 @@ BufferGift TakeActivityBuffer(ActivityBuffers* pool, uint64_t total);
 // For requests that must not be refused: a page that no other request has, whose contents are lost.
 BufferGift TakeScratch(ActivityBuffers* pool);
 
-// True: a buffer of the pool, of any kind. Needs no lock while CUPTI has it.
-bool IsOfPool(const ActivityBuffers& pool, const uint8_t* data);
-
 // Call every second: adapts the size of few-record buffers to the number returned.
 void AdaptRecords(ActivityBuffers* pool);
 
-// True: it was a scratch page, and `count` has been called for its contents.
-bool ReturnScratch(ActivityBuffers* pool, uint8_t* data, size_t valid, void (*count)(uint8_t* data, size_t valid));
-
-// CUPTI has returned it. True: it is not empty and now in the queue.
-bool QueueActivityBuffer(ActivityBuffers* pool, uint8_t* data, size_t valid);
+// CUPTI has returned it, with `valid` bytes: into the queue, unless it is empty, or a scratch page, whose records are counted.
+// False: it is none of the pool's. Needs no lock while CUPTI has it.
+using CountRecords = void (*)(uint8_t* data, size_t valid);
+bool TakeBackBuffer(ActivityBuffers* pool, uint8_t* data, size_t valid, CountRecords count_lost);
 
 // The oldest queued buffer; null: none. The caller returns it, with the filled part zeroed.
 ActivityBuffer* NextFullBuffer(ActivityBuffers* pool);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <initializer_list>
+#include <string_view>
 
 #include "preload/base/loaded_objects.h"
 #include "preload/format/folders.h"
@@ -24,14 +25,12 @@ struct MappedLibraries {
   char math[512];  // a wheel's runtime may be linked statically: the location of its other libraries
 };
 
-bool StartsWith(const char* text, const char* prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
-
 void NoteLibrary(const char* path, MappedLibraries* found) {
-  const char* base = BaseName(path);
-  char(*place)[512] = StartsWith(base, "libcupti.so")    ? &found->cupti
-                      : StartsWith(base, "libcudart.so") ? &found->runtime
-                      : StartsWith(base, "libcublas.so") ? &found->math
-                      : StartsWith(base, "libcudnn.so")  ? &found->math
+  const std::string_view base = BaseName(path);
+  char(*place)[512] = base.starts_with("libcupti.so")    ? &found->cupti
+                      : base.starts_with("libcudart.so") ? &found->runtime
+                      : base.starts_with("libcublas.so") ? &found->math
+                      : base.starts_with("libcudnn.so")  ? &found->math
                                                          : nullptr;
   if (place != nullptr && (*place)[0] == '\0') snprintf(*place, sizeof *place, "%s", path);
 }

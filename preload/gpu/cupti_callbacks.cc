@@ -200,9 +200,8 @@ void OnBufferRequested(uint8_t** buffer, size_t* size, size_t* most_records) {
 bool TakeOwnBuffer(uint8_t* buffer, size_t valid) {
   if (buffer == g_last_scratch) return true;
   GpuState* state = g_gpu_state.load(std::memory_order_acquire);
-  if (state == nullptr || !IsOfPool(state->buffers, buffer)) return false;
-  if (ReturnScratch(&state->buffers, buffer, valid, &CountScratchRecords)) return true;
-  if (QueueActivityBuffer(&state->buffers, buffer, valid)) WakeGpuThread(state);
+  if (state == nullptr || !TakeBackBuffer(&state->buffers, buffer, valid, &CountScratchRecords)) return false;
+  if (HasFullBuffer(&state->buffers)) WakeGpuThread(state);
   return true;
 }
 

@@ -200,14 +200,10 @@ extern "C" {
   int DLHOOK_BODY(name)(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f) {                \
     void* looked_up = dlhook::LookedUpFunction();                                                                \
     return dlhook::OnCall(DLHOOK_CALLED(name), looked_up, {dlhook::CuptiRole::role, group, {a, b, c, d, e, f}}); \
+  }                                                                                                              \
+  namespace dlhook::inline gpu {                                                                                 \
+  DLHOOK_LOOKED_UP(kLookedUp_##name, name);                                                                      \
   }
 DLHOOK_CUPTI_FUNCTIONS(DLHOOK_CUPTI_WRAPPER)
 
 }  // extern "C"
-
-namespace dlhook::inline gpu {
-
-#define DLHOOK_CUPTI_ENTRY(name, role, group) DLHOOK_LOOKED_UP(kLookedUp_##name, name);
-DLHOOK_CUPTI_FUNCTIONS(DLHOOK_CUPTI_ENTRY)
-
-}  // namespace dlhook::inline gpu

@@ -100,59 +100,56 @@ int64_t ClockOffsetNs(const CuptiApi& api) {
   return is_same ? 0 : offset_ns;
 }
 
-// Before any call that would affect another client.
-CuptiAnswer AskApplication(const CuptiApi& api, const CuptiApplication::Use& application, char* reason,
-                           size_t reason_bytes) {
-  const char* why = nullptr;
-  if (application.holds) why = "the program uses CUPTI itself";
-  if (application.has_finalized && api.version < cupti::kVersionFinalizeTwice) {
-    why = "the program has finalized CUPTI, which this version does not survive";
-  }
-  if (why == nullptr) return CuptiAnswer::kOn;
-  snprintf(reason, reason_bytes, "%s", why);
-  return CuptiAnswer::kTaken;
+// Why CUPTI may not be called now, because of the program; else null.
+const char* WhyNotNow(const CuptiApi& api, const CuptiApplication::Use& application) {
+  bool is_gone = application.has_finalized && api.version < cupti::kVersionFinalizeTwice;
+  if (is_gone) return "the program has finalized CUPTI, which this version does not survive";
+  return application.holds ? "the program uses CUPTI itself" : nullptr;
 }
 
-void TellRefusal(const CuptiApi& api, const char* what, int result, char* reason, size_t reason_bytes) {
+void TellRefusal(const CuptiApi& api, const char* what, int result, GpuReason& reason) {
   bool by_permission = result == cupti::kInsufficientPrivileges || result == cupti::kVirtualizedInsufficientPrivileges;
-  snprintf(reason, reason_bytes, "CUPTI refuses %s: %s%s", what, CuptiResultText(api, result).text,
+  snprintf(reason, sizeof reason, "CUPTI refuses %s: %s%s", what, CuptiResultText(api, result).text,
            by_permission ? " (see NVIDIA's NVreg_RestrictProfilingToAdminUsers)" : "");
 }
 
-CuptiAnswer BecomeSubscriber(const CuptiApi& api, GpuState* state, char* reason, size_t reason_bytes) {
+CuptiAnswer BecomeSubscriber(const CuptiApi& api, GpuState* state, GpuReason& reason) {
   char holder[cupti::kSubscriberNameBytes] = "";
   int result = Subscribe(api, &state->subscriber, holder);
   if (result == cupti::kSuccess) return CuptiAnswer::kOn;
   state->subscriber = nullptr;
   if (result == cupti::kMultipleSubscribers) {
     holder[sizeof holder - 1] = '\0';
-    snprintf(reason, reason_bytes, "another tool uses CUPTI%s%s", holder[0] == '\0' ? "" : ": ", holder);
+    snprintf(reason, sizeof reason, "another tool uses CUPTI%s%s", holder[0] == '\0' ? "" : ": ", holder);
   } else {
-    TellRefusal(api, "a subscription", result, reason, reason_bytes);
+    TellRefusal(api, "a subscription", result, reason);
   }
   return CuptiAnswer::kRefused;
 }
 
-CuptiAnswer Refuse(const CuptiApi& api, GpuState* state, int result, char* reason, size_t reason_bytes) {
-  TellRefusal(api, "to record kernels", result, reason, reason_bytes);
+CuptiAnswer Refuse(const CuptiApi& api, GpuState* state, int result, GpuReason& reason) {
+  TellRefusal(api, "to record kernels", result, reason);
   CloseCupti(api, state, true);
   return CuptiAnswer::kRefused;
 }
 
 }  // namespace
 
-CuptiAnswer OpenCupti(const CuptiApi& api, GpuState* state, char* reason, size_t reason_bytes) {
+CuptiAnswer OpenCupti(const CuptiApi& api, GpuState* state, GpuReason& reason) {
   const CuptiApplication::Use application = ApplicationCupti();
-  CuptiAnswer answer = AskApplication(api, application, reason, reason_bytes);
-  if (answer != CuptiAnswer::kOn) return answer;
-  if (!application.is_subscribed) answer = BecomeSubscriber(api, state, reason, reason_bytes);
+  if (const char* why = WhyNotNow(api, application)) {
+    snprintf(reason, sizeof reason, "%s", why);
+    return CuptiAnswer::kTaken;
+  }
+  CuptiAnswer answer = CuptiAnswer::kOn;
+  if (!application.is_subscribed) answer = BecomeSubscriber(api, state, reason);
   if (answer != CuptiAnswer::kOn) return answer;
   SetUp(api, state);
   UseOwnTimestamps();
   state->clock_offset_ns = ClockOffsetNs(api);
   int result = api.register_callbacks(&OnBufferRequested, &OnBufferCompleted);
   if (result == cupti::kSuccess) result = EnableKinds(api);
-  if (result != cupti::kSuccess) return Refuse(api, state, result, reason, reason_bytes);
+  if (result != cupti::kSuccess) return Refuse(api, state, result, reason);
   if (state->subscriber != nullptr) {
     EnableCallbacks(api, state->subscriber);
   } else {

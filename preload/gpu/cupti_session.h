@@ -11,7 +11,8 @@ enum class CuptiAnswer { kOn, kTaken, kRefused };
 
 // Starts recording. kTaken: the application has it, perhaps another time; kRefused: not available at all. In both cases
 // nothing is enabled for dlhook, and `reason` says why.
-CuptiAnswer OpenCupti(const CuptiApi& api, GpuState* state, char* reason, size_t reason_bytes);
+using GpuReason = char[300];
+CuptiAnswer OpenCupti(const CuptiApi& api, GpuState* state, GpuReason& reason);
 
 // Between OpenCupti and CloseCupti: leaves out work that is launched from now on, or records it again. What CUPTI holds
 // follows with later flushes.

@@ -10,22 +10,12 @@
 
 namespace dlhook::inline gpu {
 
-// Definitions for names of kernels, which CUPTI provides as pointers into foreign memory.
-// Thread: "dlhook-gpu". Some system calls and a lock for a new pointer; a table look-up for known ones.
-
-// All zero: empty.
+// The definitions of kernels' names. All zero: empty. Thread: dlhook-gpu.
 struct KernelNames {
   DefinitionTable<32768> by_pointer;  // valid for a generation, which is `used` - 1
   DefinitionTable<32768> by_content;
   uint64_t unread;  // names that could not be read
 };
-
-// The definition of the name at `name`, 0: not known. A pointer is valid only for one `generation`: after a module is
-// unloaded, another name may be at its address.
-uint32_t DefineKernelName(KernelNames* names, const char* name, uint32_t generation);
-
-// For names that could not be read: for the user.
-const char* WhyNamesAreUnread();
 
 enum GpuPhase : uint32_t {
   kGpuUntouched = 0,

@@ -15,8 +15,6 @@
 #include "preload/gpu/event_calls.h"
 #include "preload/gpu/event_pool.h"
 #include "preload/gpu/gpu_state.h"
-#include "preload/gpu/gpu_thread.h"
-#include "preload/runtime/call_detail.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/parts.h"
 #include "preload/runtime/process_state.h"
@@ -79,8 +77,8 @@ void OpenWithoutCupti(GpuState* state, ThreadState* thread, const char* reason) 
 
 // Under control.
 void OpenWithCupti(GpuState* state, ThreadState* thread, const CuptiApi& api) {
-  char reason[300] = "dlhook could not start a thread";
-  CuptiAnswer answer = StartGpuThread(state) ? OpenCupti(api, state, reason, sizeof reason) : CuptiAnswer::kRefused;
+  GpuReason reason = "dlhook could not start a thread";
+  CuptiAnswer answer = StartGpuThread(state) ? OpenCupti(api, state, reason) : CuptiAnswer::kRefused;
   if (answer == CuptiAnswer::kRefused) return OpenWithoutCupti(state, thread, reason);
   if (answer == CuptiAnswer::kTaken) {
     ReportCapability(kCapability, api.library, CapabilityState::kRefused, reason);
@@ -112,7 +110,7 @@ void Open(GpuState* state, ThreadState* thread) {
   Undisturbed undisturbed;
   uint32_t opener = 0;
   bool is_child = !g_opener.compare_exchange_strong(opener, ProcessId()) && opener != ProcessId();
-  const char* reason = "CUDA does not survive a fork: the parent process has used it";
+  const char* reason = "";
   const CuptiApi* api = is_child ? nullptr : FindCupti(&reason);
   SpinLockHolder holder(&state->control);
   if (state->phase.load() != kGpuStarting) return;  // meanwhile the application wanted CUPTI, or the process ends

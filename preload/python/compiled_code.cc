@@ -4,6 +4,7 @@
 #include "preload/python/python_exit.h"
 #include "preload/python/python_runtime.h"
 #include "preload/runtime/config.h"
+#include "preload/runtime/process_state.h"
 #include "preload/runtime/registry.h"
 
 // Of compiled_calls.py and compiled_code.py, and of compiled_hook.py, each with a NUL at its end: compiled_code_text.S.
@@ -77,7 +78,9 @@ void AskForModules() {
 }
 
 void RecordCompiledCode() {
-  if (!g_python_api.is_complete() || ImportedModule(kCompiler) == nullptr) return;
+  ProcessState* process = FindProcess();  // a forked child that does not record has compiled nothing itself
+  bool is_recording = process != nullptr && process->phase.load(std::memory_order_acquire) == kRecording;
+  if (!is_recording || !g_python_api.is_complete() || ImportedModule(kCompiler) == nullptr) return;
   ThreadState* thread = dlhook_thread;  // the main thread may not have recorded anything
   if (thread == nullptr || thread->active == 0) thread = AttachThread(FamilyBitOf("python"));
   const Ref globals(thread == nullptr ? nullptr : g_python_api.NewDict());

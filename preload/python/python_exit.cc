@@ -21,7 +21,9 @@ constexpr uint64_t kStepNs = 100 * 1000;
 PyObject* OnExit(PyObject*, PyObject*) {
   ErrnoKeeper keeper;
   g_python_closed.store(1);
-  if (ProcessState* process = GetProcess()) process->session->python.code_type.store(0);
+  ProcessState* process = FindProcess();
+  bool has_session = process != nullptr && process->session != nullptr;  // a forked child may have recorded nothing
+  if (has_session) process->session->python.code_type.store(0);
   if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0) SleepFor(kStepNs);
   for (int step = 0; step < kMaxSteps && IsAnyThreadReading(); ++step) SleepFor(kStepNs);
   return NewNone();

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <initializer_list>
+
 namespace dlhook::inline python {
 namespace {
 
@@ -74,6 +76,7 @@ bool LayoutFromTable(const OffsetIndex& index, uint32_t version, const uint64_t*
              PythonLines::kLocations,
              static_cast<uint8_t>(index.minor),
              0};
+  *reason = "";
   return true;
 }
 
@@ -155,23 +158,19 @@ uint32_t CodePoint(const void* data, size_t i, uint32_t kind) {
 
 bool LayoutOfPython(const char* version, const void* debug_offsets, PythonLayout* layout, const char** reason) {
   char* end = nullptr;
-  unsigned long major = strtoul(version, &end, 10);
-  unsigned long minor = *end == '.' ? strtoul(end + 1, &end, 10) : 0;
-  bool has_patch = *end == '.';
-  if (has_patch) strtoul(end + 1, &end, 10);
   *reason = "this version of Python is not supported";
-  if (major != 3 || !has_patch) return false;
-  if (strncmp(end, "a", 1) == 0 || strncmp(end, "b", 1) == 0 || strncmp(end, "rc", 2) == 0) {
+  const unsigned long minor = strncmp(version, "3.", 2) == 0 ? strtoul(version + 2, &end, 10) : 0;
+  if (end == nullptr || *end != '.') return false;
+  strtoul(end + 1, &end, 10);
+  for (const char* sign : {"a", "b", "rc"}) {
+    if (strncmp(end, sign, strlen(sign)) != 0) continue;
     *reason = "this is a Python before its final release";
     return false;
   }
-  const PythonLayout* known = minor == 9    ? &kPython39
-                              : minor == 10 ? &kPython310
-                              : minor == 11 ? &kPython311
-                              : minor == 12 ? &kPython312
-                                            : nullptr;
-  if (known != nullptr) {
+  for (const PythonLayout* known : {&kPython39, &kPython310, &kPython311, &kPython312}) {
+    if (known->minor != minor) continue;
     *layout = *known;
+    *reason = "";
     return true;
   }
   for (const OffsetIndex& index : kOffsetIndex) {

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include <string_view>
+
 #include "preload/base/process_id.h"
 #include "preload/format/clock.h"
 #include "preload/runtime/registry.h"
@@ -51,19 +53,14 @@ const ModuleCode* FindModuleCode(const PythonRuntime& python, const void* code) 
   return nullptr;
 }
 
-bool EndsWith(const char* text, size_t size, const char* end) {
-  size_t end_size = strlen(end);
-  return size >= end_size && memcmp(text + size - end_size, end, end_size) == 0;
-}
-
 const KnownCall* Recognise(const PythonRuntime& python, const void* code) {
   char name[48];
   char file[1024];
   size_t name_size = PythonText(python, ReadAt<const void*>(code, python.layout.code_name), name, sizeof name);
   for (const KnownCall& known : kKnownCalls) {
-    if (name_size != strlen(known.function) || memcmp(name, known.function, name_size) != 0) continue;
+    if (std::string_view(name, name_size) != known.function) continue;
     size_t file_size = PythonText(python, ReadAt<const void*>(code, python.layout.code_file), file, sizeof file);
-    if (EndsWith(file, file_size, known.file)) return &known;
+    if (std::string_view(file, file_size).ends_with(known.file)) return &known;
   }
   return nullptr;
 }
@@ -91,32 +88,32 @@ void NoteModuleCodes(const PythonRuntime& python, const void* first, bool before
   });
 }
 
+struct CalledModule {
+  const void* object;
+  bool keras;
+};
+
 struct NestedModules {
-  const void* objects[kMaxNestedModules];  // innermost first
-  bool keras[kMaxNestedModules];
+  CalledModule modules[kMaxNestedModules];  // innermost first
   uint32_t count;
-  const void* outermost;
-  bool outermost_is_keras;
+  CalledModule outermost;
 };
 
 NestedModules CollectModules(const PythonRuntime& python, const void* first) {
   NestedModules found;
   found.count = 0;
-  found.outermost = nullptr;
+  found.outermost = {nullptr, false};
   uint32_t frames = 0;
   VisitFrames(python, first, [&](const void* frame, const void* code, int64_t) {
     const ModuleCode* known = FindModuleCode(python, code);
     const void* object = known == nullptr ? nullptr : FirstArgument(python, frame);
-    if (object != nullptr && object != found.outermost) {
-      if (found.count < kMaxNestedModules) {
-        found.keras[found.count] = known->keras;
-        found.objects[found.count++] = object;
-      }
-      found.outermost = object;
-      found.outermost_is_keras = known->keras;
+    if (object != nullptr && object != found.outermost.object) {
+      found.outermost = {object, known->keras};
+      if (found.count < kMaxNestedModules) found.modules[found.count++] = found.outermost;
     } else if (object != nullptr && known->keras) {  // on PyTorch, where Keras calls its layers as torch's modules
-      found.outermost_is_keras = true;
-      if (found.objects[found.count - 1] == object) found.keras[found.count - 1] = true;
+      found.outermost.keras = true;
+      CalledModule* last = &found.modules[found.count - 1];
+      if (last->object == object) last->keras = true;
     }
     return ++frames < kMaxVisitedFrames;
   });
@@ -131,19 +128,19 @@ bool IsAnother(const PythonObject& known, uint32_t root) {
 }
 
 // The number of a module in a stack. *is_new: its name is still unknown.
-uint32_t NumberModule(PythonProcess* process, const void* object, bool keras, uint32_t root, uint32_t parent,
+uint32_t NumberModule(PythonProcess* process, const CalledModule& called, uint32_t root, uint32_t parent,
                       bool* is_new) {
-  uint32_t number = FindObject(*process, object);
+  uint32_t number = FindObject(*process, called.object);
   if (number != 0 && IsAnother(process->objects[number], root)) {
     RetireObject(process, number);
     number = 0;
   }
   if (number == 0) {
-    number = AddObject(process, object);
+    number = AddObject(process, called.object);
     if (number == 0) return 0;
     auto type_name = ReadAt<const char*>(process->objects[number].type, kPyTypeName);
     SetObjectText(process, number, type_name, strnlen(type_name, 256));
-    process->objects[number].flags.fetch_or(keras ? uint32_t{kObjectKeras} : 0u);
+    process->objects[number].flags.fetch_or(called.keras ? uint32_t{kObjectKeras} : 0u);
     *is_new = true;
   }
   MarkSeen(process, number, root == 0 ? number : root, parent);
@@ -201,15 +198,16 @@ void RegisterModules(const PythonRuntime& python, PythonProcess* process, Thread
   bool is_unwritten = false;
   {
     SpinLockHolder holder(&process->lock);
-    uint32_t root = NumberModule(process, found.outermost, found.outermost_is_keras, 0, 0, &is_new);
-    uint32_t parent = found.objects[found.count - 1] == found.outermost ? 0 : root;
+    uint32_t root = NumberModule(process, found.outermost, 0, 0, &is_new);
+    uint32_t parent = found.modules[found.count - 1].object == found.outermost.object ? 0 : root;
     if (root != 0 && process->objects[root].root != 0) root = process->objects[root].root;  // its owner: AdoptRoots
     for (uint32_t i = found.count; i > 0; --i) {
-      uint32_t number = NumberModule(process, found.objects[i - 1], found.keras[i - 1], root, parent, &is_new);
+      const CalledModule& called = found.modules[i - 1];
+      uint32_t number = NumberModule(process, called, root, parent, &is_new);
       if (number == 0) continue;
       parent = number;
       // If it ran alone before, its parts are of its own tree.
-      uint32_t own = found.keras[i - 1] ? 0 : process->objects[number].root;
+      uint32_t own = called.keras ? 0 : process->objects[number].root;
       if (own != 0 && (process->objects[own].flags.load() & kObjectRetired) == 0) root = own;
     }
     is_unwritten = !WriteObjects(process, thread);
@@ -246,7 +244,7 @@ void AdvanceNames(PythonProcess* process, ThreadState* thread) {
     CallFromOwnThread();
     return;
   }
-  if (ReadTicks(thread->clock) < process->next_search_ticks.load(std::memory_order_relaxed)) return;
+  if (ClockNanoseconds(CLOCK_MONOTONIC) < process->next_search_ns.load(std::memory_order_relaxed)) return;
   if (state != NamesState::kWanted) return;
   if (!process->names_state.compare_exchange_strong(state, NamesState::kRequested)) return;
   bool is_idle = process->main_is_idle.load(std::memory_order_relaxed) != 0 && !IsMainThread(thread);

@@ -123,15 +123,13 @@ void CollectLiveModules(const PythonRuntime& python, LiveModules* live) {
   }
 }
 
+uint32_t LockAndFind(PythonProcess* process, const void* object) {
+  SpinLockHolder holder(&process->lock);
+  return FindObject(*process, object);
+}
+
 void HoldLiveModules(PythonProcess* process, const LiveModules& live) {
-  for (uint32_t i = 0; i < live.count; ++i) {
-    uint32_t number;
-    {
-      SpinLockHolder holder(&process->lock);
-      number = FindObject(*process, live.objects[i]);
-    }
-    Hold(process, number, live.objects[i]);
-  }
+  for (uint32_t i = 0; i < live.count; ++i) Hold(process, LockAndFind(process, live.objects[i]), live.objects[i]);
 }
 
 bool IsBare(const PythonProcess& process, const PythonObject& object) {
@@ -194,17 +192,23 @@ void MarkSearched(PythonProcess* process, uint32_t root) {
   }
 }
 
-void NameTree(PythonProcess* process, ModuleTree* tree, uint32_t root) {
-  auto object = static_cast<PyObject*>(const_cast<void*>(process->objects[root].object));
-  bool keras = (process->objects[root].flags.load() & kObjectKeras) != 0;
-  ReadModuleTree(object, keras, tree);
+// Reads the tree below a module, numbers its modules, calls `use` under the lock, and holds them.
+template <typename Use>
+void ReadTree(PythonProcess* process, ModuleTree* tree, PyObject* module, bool keras, const char* name, Use use) {
+  ReadModuleTree(module, keras, tree, name);
   {
     SpinLockHolder holder(&process->lock);
     NumberModuleTree(process, tree);
-    SetTexts(process, *tree, root);
+    use();
   }
   for (uint32_t i = 0; i < tree->count; ++i) Hold(process, tree->entries[i].number, tree->entries[i].object);
   ReleaseModuleTree(tree);
+}
+
+void NameTree(PythonProcess* process, ModuleTree* tree, uint32_t root) {
+  auto object = static_cast<PyObject*>(const_cast<void*>(process->objects[root].object));
+  bool keras = (process->objects[root].flags.load() & kObjectKeras) != 0;
+  ReadTree(process, tree, object, keras, "", [&] { SetTexts(process, *tree, root); });
   MarkSearched(process, root);
 }
 
@@ -282,10 +286,8 @@ void NameStrays(PythonProcess* process, const LiveModules& live, ModuleTree* tre
       number = FindObject(*process, object);
       if (number == 0 || !NameOfStray(process, number, name)) continue;
     }
-    ReadModuleTree(object, /*keras=*/false, tree, name);
-    if (tree->count > 1) {
-      SpinLockHolder holder(&process->lock);
-      NumberModuleTree(process, tree);
+    ReadTree(process, tree, object, /*keras=*/false, name, [&] {
+      if (tree->count <= 1) return;
       process->objects[number].flags.fetch_or(kObjectStray);
       uint32_t root = process->objects[number].root;
       SetTexts(process, *tree, root, /*of_stray=*/true);
@@ -293,10 +295,7 @@ void NameStrays(PythonProcess* process, const LiveModules& live, ModuleTree* tre
         uint32_t part = tree->entries[entry].number;
         if (part != 0 && process->objects[part].root == 0) process->objects[part].root = root;
       }
-    }
-    for (uint32_t entry = 0; entry < tree->count; ++entry)
-      Hold(process, tree->entries[entry].number, tree->entries[entry].object);
-    ReleaseModuleTree(tree);
+    });
   }
 }
 
@@ -359,14 +358,14 @@ void EndSearch(PythonProcess* process, bool is_complete, bool is_written) {
 }
 
 void Search(PythonProcess* process) {
-  uint64_t start = ReadTicks(ClockKind::kTsc);
+  uint64_t start_ns = ClockNanoseconds(CLOCK_MONOTONIC);
   PyObject *type, *value, *traceback;
   g_python_api.ErrFetch(&type, &value, &traceback);
   ++process->searches;
   bool complete = NameModules(process);
   g_python_api.ErrRestore(type, value, traceback);
-  uint64_t end = ReadTicks(ClockKind::kTsc);
-  if (process->searches > kFreeSearches) process->next_search_ticks.store(end + (end - start) * kRestFactor);
+  uint64_t end_ns = ClockNanoseconds(CLOCK_MONOTONIC);
+  if (process->searches > kFreeSearches) process->next_search_ns.store(end_ns + (end_ns - start_ns) * kRestFactor);
   process->object_generation.fetch_add(1);  // threads cache what was not known
   EndSearch(process, complete, WriteAll(process));
 }

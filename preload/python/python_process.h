@@ -41,12 +41,12 @@ struct PythonProcess {
   SpinLock lock;
   std::atomic<uint32_t> object_generation;  // incremented when an object dies
   std::atomic<NamesState> names_state;
-  std::atomic<uint32_t> names_wait;  // stacks to capture before the next step
-  std::atomic<uint64_t> next_search_ticks;
-  std::atomic<uint32_t> own_thread;    // 1: a thread of dlhook's own waits for the GIL
-  std::atomic<uint32_t> waits;         // for that thread
-  std::atomic<uint32_t> compiles;      // 1: a stack goes through torch.compile
-  std::atomic<uint32_t> main_is_idle;  // 1: the main thread did not come to the last pending call
+  std::atomic<uint32_t> names_wait;      // stacks to capture before the next step
+  std::atomic<uint64_t> next_search_ns;  // CLOCK_MONOTONIC
+  std::atomic<uint32_t> own_thread;      // 1: a thread of dlhook's own waits for the GIL
+  std::atomic<uint32_t> waits;           // for that thread
+  std::atomic<uint32_t> compiles;        // 1: a stack goes through torch.compile
+  std::atomic<uint32_t> main_is_idle;    // 1: the main thread did not come to the last pending call
   uint32_t searches;
   uint32_t object_count;
   uint32_t first_unwritten;  // objects below this number have nothing to write

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include <algorithm>
+
 #include "preload/base/dynamic_tables.h"
 #include "preload/base/loaded_objects.h"
 #include "preload/format/folders.h"
@@ -93,29 +95,25 @@ bool TakeSymbols(const SymbolScope& symbols, const PythonLayout& layout) {
 PythonState Examine(const SymbolScope& symbols, bool is_last) {
   auto version_function = reinterpret_cast<const char* (*)()>(symbols("Py_GetVersion"));
   const char* version = version_function();
-  const char* reason = "";
-  char sentence[120];
-  int length = static_cast<int>(strcspn(version, " "));
   PythonLayout layout;
-  bool known = LayoutOfPython(version, symbols("_PyRuntime"), &layout, &reason);
-  bool debug_build = symbols("_Py_NegativeRefcount") != nullptr;
-  if (known && debug_build) reason = "debug builds of Python are not supported";
-  bool supported = known && !debug_build;
-  known = supported && TakeSymbols(symbols, layout);
-  if (known && !LayoutAgrees(layout, g_python.code_type, symbols("PyType_Type"))) {
-    known = false;
+  const char* reason = "";
+  bool is_known = LayoutOfPython(version, symbols("_PyRuntime"), &layout, &reason);
+  bool is_supported = is_known && symbols("_Py_NegativeRefcount") == nullptr;
+  if (is_known && !is_supported) {
+    reason = "debug builds of Python are not supported";
+  } else if (is_supported && !TakeSymbols(symbols, layout)) {
+    reason = "a symbol is missing";
+  } else if (is_supported && !LayoutAgrees(layout, g_python.code_type, symbols("PyType_Type"))) {
     reason = "its objects are not laid out as in CPython of this version";
   }
-  if (known) {
-    snprintf(sentence, sizeof sentence, "Python %.*s", length, version);
-    ReportCapability("python-frames", "", CapabilityState::kOn, sentence);
-    return PythonState::kOn;
-  }
-  if (supported && !is_last) return PythonState::kAbsent;
-  if (*reason == '\0') reason = "a symbol is missing";
-  snprintf(sentence, sizeof sentence, "Python %.*s: %s", length < 24 ? length : 24, version, reason);
-  ReportCapability("python-frames", "", CapabilityState::kRefused, sentence);
-  return PythonState::kOff;
+  bool is_readable = *reason == '\0';
+  if (!is_readable && is_supported && !is_last) return PythonState::kAbsent;
+  char sentence[120];
+  size_t length = std::min(strcspn(version, " "), size_t{24});
+  snprintf(sentence, sizeof sentence, "Python %.*s%s%s", static_cast<int>(length), version, is_readable ? "" : ": ",
+           reason);
+  ReportCapability("python-frames", "", is_readable ? CapabilityState::kOn : CapabilityState::kRefused, sentence);
+  return is_readable ? PythonState::kOn : PythonState::kOff;
 }
 
 PythonState Search() {

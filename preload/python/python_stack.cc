@@ -1,5 +1,7 @@
 // The calling thread's Python stack: see CapturePythonStack of runtime/parts.h.
 
+#include <string_view>
+
 #include "preload/base/own_pages.h"
 #include "preload/format/compiler_files.h"
 #include "preload/python/python_exit.h"
@@ -145,17 +147,12 @@ StackKey KeyOf(const PythonRuntime& python, PythonProcess* process, PythonThread
   return {key + count, unknown, unsearched};
 }
 
-// Every call of a compiled function passes through this file of PyTorch's.
-bool CallsCompiled(const char* file, size_t size) {
-  constexpr char kFile[] = "/torch/_dynamo/eval_frame.py";
-  constexpr size_t kFileBytes = sizeof kFile - 1;
-  return size >= kFileBytes && memcmp(file + size - kFileBytes, kFile, kFileBytes) == 0;
-}
-
 uint32_t DefineText(const PythonRuntime& python, PythonProcess* process, const void* string) {
   char text[kMaxTextBytes];
   size_t size = PythonText(python, string, text, sizeof text);
-  if (CallsCompiled(text, size)) process->compiles.store(1, std::memory_order_relaxed);
+  // Every call of a compiled function passes through this file of PyTorch's.
+  bool calls_compiled = std::string_view(text, size).ends_with("/torch/_dynamo/eval_frame.py");
+  if (calls_compiled) process->compiles.store(1, std::memory_order_relaxed);
   return process->texts.Define(DefinitionKind::kText, text, size);
 }
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <algorithm>
+
 #include "preload/python/python_layout.h"
 
 namespace dlhook::inline tap {
@@ -22,15 +24,6 @@ void TakeSequenceNumber(NvtxName* name) {
   name->bytes = static_cast<size_t>(numbers - name->text);
 }
 
-void Begin(const char* domain, NvtxName* name) {
-  name->bytes = 0;
-  name->link = -1;
-  if (domain == nullptr || domain[0] == '\0') return;
-  constexpr size_t kRoom = kMaxScopeNameBytes / 2;
-  auto bytes = static_cast<size_t>(snprintf(name->text, kRoom, "%s: ", domain));
-  name->bytes = bytes < kRoom ? bytes : kRoom - 1;
-}
-
 }  // namespace
 
 size_t Utf8FromWide(const wchar_t* text, char* buffer, size_t size) {
@@ -42,20 +35,22 @@ size_t Utf8FromWide(const wchar_t* text, char* buffer, size_t size) {
 }
 
 void ComposeNvtxName(const char* domain, const char* message, NvtxName* name) {
-  Begin(domain, name);
+  constexpr size_t kDomainRoom = kMaxScopeNameBytes / 2;
+  const bool has_domain = domain != nullptr && domain[0] != '\0';
+  const int length = has_domain ? snprintf(name->text, kDomainRoom, "%s: ", domain) : 0;
+  name->bytes = std::min(static_cast<size_t>(length), kDomainRoom - 1);
+  name->link = -1;
   if (message == nullptr) message = "";
-  size_t room = sizeof name->text - 1 - name->bytes;
-  size_t bytes = strnlen(message, room);
+  const size_t bytes = strnlen(message, sizeof name->text - 1 - name->bytes);
   memcpy(name->text + name->bytes, message, bytes);
   name->bytes += bytes;
   TakeSequenceNumber(name);
 }
 
 void ComposeNvtxName(const char* domain, const wchar_t* message, NvtxName* name) {
-  Begin(domain, name);
-  if (message == nullptr) message = L"";
-  name->bytes += Utf8FromWide(message, name->text + name->bytes, sizeof name->text - name->bytes);
-  TakeSequenceNumber(name);
+  char text[sizeof name->text];
+  Utf8FromWide(message == nullptr ? L"" : message, text, sizeof text);
+  ComposeNvtxName(domain, text, name);
 }
 
 }  // namespace dlhook::inline tap

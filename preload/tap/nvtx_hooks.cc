@@ -98,25 +98,27 @@ void ComposeOf(const void* domain, const NvtxEventAttributes* attributes, NvtxNa
 const void* OwnerOf(uint32_t place, uint32_t depth) { return g_strings + place + depth * kCountedDomains; }
 static_assert(sizeof g_strings >= (UINT16_MAX + 1) * kCountedDomains);
 
-// The thread, if the range is to be recorded.
-ThreadState* PushThread(const void* domain) {
-  ++t_pushed[PlaceOf(domain)];
-  return ScopeThread(FamilyBit<kNvtxTap>());
-}
+// ---- The functions that NVTX calls. Each preserves errno.
 
-int Push(ThreadState* thread, const void* domain, const NvtxName& name) {
-  uint32_t place = PlaceOf(domain);
-  OpenScope(thread, ScopeKind::kNvtxRange, name.text, name.bytes, name.link, OwnerOf(place, t_pushed[place]));
+int DomainRangePushEx(void* domain, const NvtxEventAttributes* attributes) {
+  ErrnoKeeper keeper;
+  const uint32_t place = PlaceOf(domain);
+  const void* owner = OwnerOf(place, ++t_pushed[place]);
+  ThreadState* thread = ScopeThread(FamilyBit<kNvtxTap>());
+  if (thread == nullptr) return kNvtxNoDepth;
+  NvtxName name;
+  ComposeOf(domain, attributes, &name);
+  OpenScope(thread, ScopeKind::kNvtxRange, name.text, name.bytes, name.link, owner);
   return kNvtxNoDepth;
 }
 
-int Pop(const void* domain) {
-  uint32_t place = PlaceOf(domain);
-  uint32_t depth = t_pushed[place];
-  if (depth == 0) return kNvtxNoDepth;
-  --t_pushed[place];
+int DomainRangePop(void* domain) {
+  ErrnoKeeper keeper;
+  const uint32_t place = PlaceOf(domain);
+  if (t_pushed[place] == 0) return kNvtxNoDepth;
+  const void* owner = OwnerOf(place, t_pushed[place]--);
   ThreadState* thread = dlhook_thread;
-  if (thread != nullptr && thread->active != 0) CloseScope(thread, OwnerOf(place, depth));
+  if (thread != nullptr && thread->active != 0) CloseScope(thread, owner);
   return kNvtxNoDepth;
 }
 
@@ -145,8 +147,8 @@ StartedRange* ClaimRange(uint64_t number) {
 }
 
 // The range's id, or 0, as without an injection.
-template <typename Compose>
-uint64_t Start(Compose compose) {
+uint64_t DomainRangeStartEx(void* domain, const NvtxEventAttributes* attributes) {
+  ErrnoKeeper keeper;
   ThreadState* thread = ScopeThread(FamilyBit<kNvtxTap>());
   if (thread == nullptr) return 0;
   uint64_t number = g_next_id.fetch_add(1, std::memory_order_relaxed);
@@ -155,7 +157,7 @@ uint64_t Start(Compose compose) {
     ReportLimit("more than 256 started ranges at a time: the others are not recorded");
     return 0;
   }
-  compose(&range->name);
+  ComposeOf(domain, attributes, &range->name);
   range->tid = thread->tid;
   range->start_ticks = ReadTicks(thread->clock);
   uint64_t id = number * kMaxStarted + static_cast<uint64_t>(range - g_started);
@@ -163,7 +165,8 @@ uint64_t Start(Compose compose) {
   return id;
 }
 
-void End(uint64_t id) {
+void RangeEnd(uint64_t id) {
+  ErrnoKeeper keeper;
   StartedRange& range = g_started[id % kMaxStarted];
   uint64_t expected = id;
   if (id < kMaxStarted || !range.id.compare_exchange_strong(expected, 1, std::memory_order_acquire)) return;
@@ -171,52 +174,33 @@ void End(uint64_t id) {
   if (range.tid != ThreadId()) {
     ReportLimit("ranges that another thread ended are not recorded");
   } else if (thread != nullptr) {
-    uint64_t duration_ticks = ReadTicks(thread->clock) - range.start_ticks;
-    RecordEndedScope(thread, ScopeKind::kNvtxRange, range.name.text, range.name.bytes, duration_ticks);
+    uint64_t end_ticks = ReadTicks(thread->clock);
+    RecordEndedScope(thread, ScopeKind::kNvtxRange, range.name.text, range.name.bytes, end_ticks - range.start_ticks,
+                     end_ticks);
   }
   range.id.store(0, std::memory_order_release);
 }
 
-// ---- The functions that NVTX calls. Each preserves errno.
+// ---- The same without a domain, and with a message alone
 
-template <typename Message>
-int PushMessage(Message message) {
-  ErrnoKeeper keeper;
-  ThreadState* thread = PushThread(nullptr);
-  if (thread == nullptr) return kNvtxNoDepth;
-  NvtxName name;
-  ComposeNvtxName(nullptr, message, &name);
-  return Push(thread, nullptr, name);
+template <typename Character>
+NvtxEventAttributes AttributesOf(const Character* message) {
+  NvtxEventAttributes attributes = {};
+  attributes.message_type = sizeof *message == 1 ? NvtxMessageType::kAscii : NvtxMessageType::kUnicode;
+  attributes.message = message;
+  return attributes;
 }
 
-int DomainRangePushEx(void* domain, const NvtxEventAttributes* attributes) {
-  ErrnoKeeper keeper;
-  ThreadState* thread = PushThread(domain);
-  if (thread == nullptr) return kNvtxNoDepth;
-  NvtxName name;
-  ComposeOf(domain, attributes, &name);
-  return Push(thread, domain, name);
+template <typename Character>
+int PushMessage(const Character* message) {
+  const NvtxEventAttributes attributes = AttributesOf(message);
+  return DomainRangePushEx(nullptr, &attributes);
 }
 
-int DomainRangePop(void* domain) {
-  ErrnoKeeper keeper;
-  return Pop(domain);
-}
-
-template <typename Message>
-uint64_t StartMessage(Message message) {
-  ErrnoKeeper keeper;
-  return Start([message](NvtxName* name) { ComposeNvtxName(nullptr, message, name); });
-}
-
-uint64_t DomainRangeStartEx(void* domain, const NvtxEventAttributes* attributes) {
-  ErrnoKeeper keeper;
-  return Start([=](NvtxName* name) { ComposeOf(domain, attributes, name); });
-}
-
-void RangeEnd(uint64_t id) {
-  ErrnoKeeper keeper;
-  End(id);
+template <typename Character>
+uint64_t StartMessage(const Character* message) {
+  const NvtxEventAttributes attributes = AttributesOf(message);
+  return DomainRangeStartEx(nullptr, &attributes);
 }
 
 int RangePushEx(const NvtxEventAttributes* attributes) { return DomainRangePushEx(nullptr, attributes); }
@@ -253,12 +237,12 @@ NvtxFunction Generic(Function function) {
 
 const Callback kCallbacks[] = {
     {kNvtxCore, kNvtxRangeStartEx, Generic(&RangeStartEx)},
-    {kNvtxCore, kNvtxRangeStartA, Generic(&StartMessage<const char*>)},
-    {kNvtxCore, kNvtxRangeStartW, Generic(&StartMessage<const wchar_t*>)},
+    {kNvtxCore, kNvtxRangeStartA, Generic(&StartMessage<char>)},
+    {kNvtxCore, kNvtxRangeStartW, Generic(&StartMessage<wchar_t>)},
     {kNvtxCore, kNvtxRangeEnd, Generic(&RangeEnd)},
     {kNvtxCore, kNvtxRangePushEx, Generic(&RangePushEx)},
-    {kNvtxCore, kNvtxRangePushA, Generic(&PushMessage<const char*>)},
-    {kNvtxCore, kNvtxRangePushW, Generic(&PushMessage<const wchar_t*>)},
+    {kNvtxCore, kNvtxRangePushA, Generic(&PushMessage<char>)},
+    {kNvtxCore, kNvtxRangePushW, Generic(&PushMessage<wchar_t>)},
     {kNvtxCore, kNvtxRangePop, Generic(&RangePop)},
     {kNvtxCore2, kNvtxDomainRangeStartEx, Generic(&DomainRangeStartEx)},
     {kNvtxCore2, kNvtxDomainRangeEnd, Generic(&DomainRangeEnd)},

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <algorithm>
+#include <string_view>
+
 namespace dlhook::inline tap {
 namespace {
 
@@ -73,10 +76,8 @@ VerboseLines KindOfLine(const char* text) {
 }
 
 bool IsKnownOneDnnCarrier(const char* object_name) {
-  for (const char* carrier : kKnownCarriers) {
-    if (strncmp(object_name, carrier, strlen(carrier)) == 0) return true;
-  }
-  return false;
+  const std::string_view name = object_name;
+  return std::ranges::any_of(kKnownCarriers, [&](const char* carrier) { return name.starts_with(carrier); });
 }
 
 const char* SettingToAnswer(const char* user_value, int level, char* buffer, uint32_t buffer_size) {

@@ -22,17 +22,10 @@ TorchVersion TorchVersionOfAbi(uint64_t abi_version) {
   return {static_cast<uint32_t>(abi_version >> 56), static_cast<uint32_t>(abi_version >> 48 & 0xff)};
 }
 
-TorchVersion TorchVersionOfFile(const char* file_name) {
+TorchVersion TorchVersionIn(const char* text, const char* before) {
   TorchVersion version = {0, 0};
-  bool tells = sscanf(file_name, "libtorch_cpu.so.%u.%u", &version.major, &version.minor) == 2;
-  return tells ? version : TorchVersion{0, 0};
-}
-
-TorchVersion TorchVersionOfText(const char* text) {
-  constexpr char kBefore[] = "__version__ = '";
-  TorchVersion version = {0, 0};
-  const char* found = strstr(text, kBefore);
-  bool tells = found != nullptr && sscanf(found + sizeof kBefore - 1, "%u.%u", &version.major, &version.minor) == 2;
+  const char* found = strstr(text, before);
+  bool tells = found != nullptr && sscanf(found + strlen(before), "%u.%u", &version.major, &version.minor) == 2;
   return tells ? version : TorchVersion{0, 0};
 }
 

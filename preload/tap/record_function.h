@@ -45,10 +45,10 @@ struct TorchVersion {
   uint32_t minor;
 };
 TorchVersion TorchVersionOfAbi(uint64_t abi_version);
-// The same from the end of the library's file name ("libtorch_cpu.so.1.13"); 0.0 if it has none.
-TorchVersion TorchVersionOfFile(const char* file_name);
-// The same from the text of the wheel's version.py ("__version__ = '2.6.0+cu124'").
-TorchVersion TorchVersionOfText(const char* text);
+// The same from a text that has it behind one of these; 0.0: it has none.
+constexpr char kBeforeVersionOfFile[] = "libtorch_cpu.so.";  // "libtorch_cpu.so.1.13"
+constexpr char kBeforeVersionOfWheel[] = "__version__ = '";  // in the wheel's version.py: "__version__ = '2.6.0+cu124'"
+TorchVersion TorchVersionIn(const char* text, const char* before);
 // Releases with which the tap was tested. Others are observed, too, if a test of their observers succeeds.
 bool IsTriedTorchVersion(TorchVersion version);
 

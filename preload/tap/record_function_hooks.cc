@@ -99,8 +99,9 @@ void BeginWindow(ThreadState* thread) {
 void EndWindow(ThreadState* thread) {
   uint64_t start_ticks = g_window_start_ticks.exchange(0, std::memory_order_relaxed);
   if (start_ticks == 0 || thread == nullptr) return;
+  uint64_t end_ticks = ReadTicks(thread->clock);
   RecordEndedScope(thread, ScopeKind::kUserRange, kScopeWindowName, sizeof kScopeWindowName - 1,
-                   ReadTicks(thread->clock) - start_ticks);
+                   end_ticks - start_ticks, end_ticks);
 }
 
 // 0: light mode, which goes before the standard budget.
@@ -282,7 +283,8 @@ bool EndAsynchronousRange(const void* record_function) {
     ThreadState* thread = ScopeThread(g_tap.family_bit);
     if (thread == nullptr) return true;
     const char* name = g_tap.torch.name(record_function);
-    RecordEndedScope(thread, ScopeKind::kUserRange, name, strlen(name), ReadTicks(thread->clock) - start_ticks);
+    uint64_t end_ticks = ReadTicks(thread->clock);
+    RecordEndedScope(thread, ScopeKind::kUserRange, name, strlen(name), end_ticks - start_ticks, end_ticks);
     return true;
   }
   return false;

@@ -80,14 +80,14 @@ void SetShortWay(void* const* before) {
 TorchVersion VersionOf(const link_map* object, void* library) {
   auto abi_version = reinterpret_cast<uint64_t (*)()>(RealDlsym(library, "aoti_torch_abi_version"));
   if (abi_version != nullptr) return TorchVersionOfAbi(abi_version());
-  TorchVersion version = TorchVersionOfFile(ObjectName(object));
+  TorchVersion version = TorchVersionIn(ObjectName(object), kBeforeVersionOfFile);
   if (version.major != 0) return version;
   char path[PATH_MAX];
   char text[256];
   int folder_bytes = static_cast<int>(ObjectName(object) - object->l_name);
   snprintf(path, sizeof path, "%.*s../version.py", folder_bytes, object->l_name);
   ReadFileAt(AT_FDCWD, path, text, sizeof text);
-  return TorchVersionOfText(text);
+  return TorchVersionIn(text, kBeforeVersionOfWheel);
 }
 
 // Whether the library has the functions that begin scopes: the one, or the three.

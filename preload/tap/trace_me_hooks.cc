@@ -1,6 +1,8 @@
 // The interposed functions of the TraceMe tap: TraceMeRecorder::Record, Start (with the argument lists of all its
 // releases) and Stop.
 // Thread: any application thread. An event costs a clock read and a copy of its name; nothing is allocated.
+#include <string_view>
+
 #include "preload/base/dynamic_tables.h"
 #include "preload/base/entry.h"
 #include "preload/format/clock.h"
@@ -43,8 +45,6 @@ std::atomic<bool> g_checked{false};  // an event was seen and is valid
 std::atomic<bool> g_has_others{false};
 
 int64_t RealtimeNs() { return static_cast<int64_t>(ClockNanoseconds(CLOCK_REALTIME)); }
-
-bool StartsWith(const char* text, const char* beginning) { return strncmp(text, beginning, strlen(beginning)) == 0; }
 
 // ---- Arming
 
@@ -217,8 +217,9 @@ void NoticeTensorFlow(void* caller) {
   if (g_phase.load(std::memory_order_relaxed) != unseen) return;
   link_map* object = ObjectOf(caller);
   const char* name = ObjectName(object);
-  bool is_tensorflow = StartsWith(name, "libtensorflow") || StartsWith(name, "_pywrap_tensorflow");
-  bool is_jax = StartsWith(name, "libjax_common") || StartsWith(name, "xla_extension");
+  const std::string_view file = name;
+  bool is_tensorflow = file.starts_with("libtensorflow") || file.starts_with("_pywrap_tensorflow");
+  bool is_jax = file.starts_with("libjax_common") || file.starts_with("xla_extension");
   if (!is_tensorflow && !is_jax) return;
   ErrnoKeeper keeper;
   if (is_jax) {

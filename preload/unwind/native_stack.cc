@@ -1,7 +1,5 @@
 #include "preload/unwind/native_stack.h"
 
-#include <initializer_list>
-
 #include "preload/base/frame_mark.h"
 #include "preload/base/own_memory.h"
 #include "preload/base/own_pages.h"
@@ -146,16 +144,8 @@ uint32_t NodeOf(NativeStackThread* memory, const FrameState& state, uint32_t par
   StackNode wanted = {state.address, parent, cut, state.is_interrupted, {0, 0}};
   uint32_t node = FindOrAddStackNode(wanted);
   if (node == 0) return 0;
-  // A signal handler that leaves by longjmp must not leave half an entry behind.
-  for (NativeStackThread::KnownNode* known : {&set[1], &set[0]}) {
-    NativeStackThread::KnownNode now = known == &set[1] ? set[0] : NativeStackThread::KnownNode{key, parent, node};
-    known->key = 0;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    known->parent = now.parent;
-    known->node = now.node;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    known->key = now.key;
-  }
+  KeepEntry(set[0], &NativeStackThread::KnownNode::key, &set[1]);
+  KeepEntry({key, parent, node}, &NativeStackThread::KnownNode::key, &set[0]);
   return node;
 }
 

@@ -61,16 +61,6 @@ bool IsOwn(const CodeObject& object) {
   return object.map != nullptr && object.start == own_start;
 }
 
-// The address last: a signal handler that leaves by longjmp must not leave half an entry behind.
-void Keep(CachedRule rule, CachedRule* entry) {
-  const uint64_t pc = rule.pc;
-  entry->pc = rule.pc = 0;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  *entry = rule;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  entry->pc = pc;
-}
-
 }  // namespace
 
 bool ExtendBounds(uint64_t stack_pointer, StackBounds* bounds) {
@@ -101,8 +91,8 @@ CachedRule* RuleCache::Fill(CachedRule* set, uint64_t address, bool is_interrupt
     unkept_ = rule;
     return &unkept_;
   }
-  Keep(set[0], &set[1]);
-  Keep(rule, &set[0]);
+  KeepEntry(set[0], &CachedRule::pc, &set[1]);
+  KeepEntry(rule, &CachedRule::pc, &set[0]);
   return &set[0];
 }
 

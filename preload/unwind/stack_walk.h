@@ -11,6 +11,17 @@
 
 namespace dlhook::inline unwind {
 
+// Into a cache, the key last: a signal handler that leaves by longjmp must not leave half an entry behind.
+template <typename Entry>
+void KeepEntry(Entry entry, uint64_t Entry::*key, Entry* place) {
+  const uint64_t value = entry.*key;
+  place->*key = entry.*key = 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  *place = entry;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  place->*key = value;
+}
+
 // The rule of an address in a stack.
 struct CachedRule : FoundRule {
   enum Call : uint8_t { kNotChecked, kAfterCall, kAfterNoCall };
@@ -236,17 +247,17 @@ class StackWalk {
     const FrameState& inner = frame->state;
     frame->return_place = frame->bp_place = frame->cfa_place = 0;
     frame->is_own = rule.is_own;
-    frame->keeps_bp = rule.bp_from == BpFrom::kSame;
+    frame->keeps_bp = rule.bp_from == FrameBase::kNone;
     frame->needs_bp = false;
     if (__builtin_expect(rule.return_from >= ReturnFrom::kOutermost, 0)) {
       *end = rule.return_from == ReturnFrom::kOutermost ? WalkEnd::kOutermost : WalkEnd::kNoUnwindInfo;
       return false;
     }
-    bool from_bp = rule.cfa_from == CfaFrom::kBp || rule.cfa_from == CfaFrom::kAtBp;
+    bool from_bp = rule.cfa_from == FrameBase::kBp || rule.cfa_from == FrameBase::kAtBp;
     uint64_t cfa = (from_bp ? inner.bp : inner.sp) + static_cast<int64_t>(rule.cfa_offset);
-    frame->needs_bp = from_bp || rule.bp_from == BpFrom::kAtBp;
+    frame->needs_bp = from_bp || rule.bp_from == FrameBase::kBp;
     bool is_readable = true;
-    if (__builtin_expect(rule.cfa_from >= CfaFrom::kAtSp, 0)) {
+    if (__builtin_expect(rule.cfa_from >= FrameBase::kAtSp, 0)) {
       frame->cfa_place = cfa;
       is_readable = stack->Read(cfa, &cfa);
     }
@@ -268,10 +279,10 @@ class StackWalk {
 
   template <typename Stack>
   bool ReadBp(const CachedRule& rule, Stack* stack, WalkedFrame* frame) {
-    if (rule.bp_from == BpFrom::kSame) return true;
-    uint64_t base = rule.bp_from == BpFrom::kAtCfa  ? outer_.sp
-                    : rule.bp_from == BpFrom::kAtBp ? frame->state.bp
-                                                    : frame->state.sp;
+    if (rule.bp_from == FrameBase::kNone) return true;
+    uint64_t base = rule.bp_from == FrameBase::kCfa  ? outer_.sp
+                    : rule.bp_from == FrameBase::kBp ? frame->state.bp
+                                                     : frame->state.sp;
     frame->bp_place = base + static_cast<int64_t>(rule.bp_offset);
     return stack->Read(frame->bp_place, &outer_.bp);
   }

@@ -16,11 +16,7 @@ enum Operation : uint8_t {
 // clang-format on
 constexpr uint8_t kRegisters = 32;
 
-bool IsNumber(const SymbolicValue& value) { return value.base == SymbolicValue::kNumber; }
-
-bool IsSum(const SymbolicValue& value) {
-  return value.base == SymbolicValue::kSp || value.base == SymbolicValue::kBp || value.base == SymbolicValue::kCfa;
-}
+bool IsNumber(const SymbolicValue& value) { return value.base == FrameBase::kNone; }
 
 int64_t Compute(uint8_t operation, int64_t a, int64_t b) {
   auto bits = static_cast<uint64_t>(a);
@@ -59,7 +55,7 @@ class Evaluation {
   }
 
  private:
-  bool PushNumber(int64_t number) { return Push({SymbolicValue::kNumber, number}); }
+  bool PushNumber(int64_t number) { return Push({FrameBase::kNone, number}); }
 
   bool Step(uint8_t operation) {
     if (operation >= kLit0 && operation < kLit0 + 32) return PushNumber(operation - kLit0);
@@ -84,16 +80,16 @@ class Evaluation {
   }
 
   bool PushRegister(int number, int64_t offset) {
-    if (number == kSpRegister) return Push({SymbolicValue::kSp, offset});
-    if (number == kBpRegister) return Push({SymbolicValue::kBp, offset});
+    if (number == kSpRegister) return Push({FrameBase::kSp, offset});
+    if (number == kBpRegister) return Push({FrameBase::kBp, offset});
     return number == kIpRegister && PushNumber(static_cast<int64_t>(ip_) + offset);
   }
 
   bool Dereference() {
     if (depth_ == 0) return false;
     SymbolicValue& top = stack_[depth_ - 1];
-    if (top.base != SymbolicValue::kSp && top.base != SymbolicValue::kBp) return false;
-    top.base = top.base == SymbolicValue::kSp ? SymbolicValue::kAtSp : SymbolicValue::kAtBp;
+    if (top.base != FrameBase::kSp && top.base != FrameBase::kBp) return false;
+    top.base = top.base == FrameBase::kSp ? FrameBase::kAtSp : FrameBase::kAtBp;
     return true;
   }
 
@@ -126,7 +122,7 @@ class Evaluation {
 
 bool EvaluateExpression(UnwindBytes bytes, uint64_t ip, bool starts_with_cfa, SymbolicValue* result) {
   Evaluation evaluation(bytes, ip);
-  if (starts_with_cfa) evaluation.Push({SymbolicValue::kCfa, 0});
+  if (starts_with_cfa) evaluation.Push({FrameBase::kCfa, 0});
   return evaluation.Run(result);
 }
 

@@ -250,17 +250,10 @@ bool CfaOf(const Row& row, uint64_t ip, UnwindRule* rule) {
   if (row.cfa_is_expression) {
     if (!EvaluateExpression(row.cfa_expression, ip, false, &cfa)) return false;
   } else if (row.cfa_register == kSpRegister || row.cfa_register == kBpRegister) {
-    cfa = {row.cfa_register == kSpRegister ? SymbolicValue::kSp : SymbolicValue::kBp, row.cfa_offset};
+    cfa = {row.cfa_register == kSpRegister ? FrameBase::kSp : FrameBase::kBp, row.cfa_offset};
   }
-  // clang-format off
-  switch (cfa.base) {
-    case SymbolicValue::kSp: rule->cfa_from = CfaFrom::kSp; break;
-    case SymbolicValue::kBp: rule->cfa_from = CfaFrom::kBp; break;
-    case SymbolicValue::kAtSp: rule->cfa_from = CfaFrom::kAtSp; break;
-    case SymbolicValue::kAtBp: rule->cfa_from = CfaFrom::kAtBp; break;
-    default: return false;
-  }
-  // clang-format on
+  if (cfa.base == FrameBase::kNone || cfa.base == FrameBase::kCfa) return false;
+  rule->cfa_from = cfa.base;
   rule->cfa_offset = static_cast<int32_t>(cfa.offset);
   return rule->cfa_offset == cfa.offset;
 }
@@ -268,7 +261,7 @@ bool CfaOf(const Row& row, uint64_t ip, UnwindRule* rule) {
 // The place where a register was saved; false: not known.
 bool PlaceOf(const RegisterRule& saved, uint64_t ip, SymbolicValue* place) {
   if (saved.kind == RegisterRule::kAtCfa) {
-    *place = {SymbolicValue::kCfa, saved.offset};
+    *place = {FrameBase::kCfa, saved.offset};
   } else if (saved.kind != RegisterRule::kExpression || !EvaluateExpression(saved.expression, ip, true, place)) {
     return false;
   }
@@ -276,23 +269,11 @@ bool PlaceOf(const RegisterRule& saved, uint64_t ip, SymbolicValue* place) {
 }
 
 bool BpOf(const RegisterRule& saved, uint64_t ip, UnwindRule* rule) {
-  rule->bp_from = BpFrom::kSame;
+  rule->bp_from = FrameBase::kNone;
   if (saved.kind <= RegisterRule::kSame) return true;
   SymbolicValue place;
-  if (!PlaceOf(saved, ip, &place)) return false;
-  switch (place.base) {
-    case SymbolicValue::kCfa:
-      rule->bp_from = BpFrom::kAtCfa;
-      break;
-    case SymbolicValue::kBp:
-      rule->bp_from = BpFrom::kAtBp;
-      break;
-    case SymbolicValue::kSp:
-      rule->bp_from = BpFrom::kAtSp;
-      break;
-    default:
-      return false;
-  }
+  if (!PlaceOf(saved, ip, &place) || !IsSum(place)) return false;
+  rule->bp_from = place.base;
   rule->bp_offset = static_cast<int16_t>(place.offset);
   return true;
 }
@@ -305,16 +286,16 @@ bool ReturnOf(const RegisterRule& saved, uint64_t ip, UnwindRule* rule) {
   SymbolicValue place;
   if (!PlaceOf(saved, ip, &place)) return false;
   rule->return_offset = static_cast<int16_t>(place.offset);
-  rule->return_from = place.base == SymbolicValue::kSp ? ReturnFrom::kAtSp : ReturnFrom::kAtCfa;
-  return place.base == SymbolicValue::kSp || place.base == SymbolicValue::kCfa;
+  rule->return_from = place.base == FrameBase::kSp ? ReturnFrom::kAtSp : ReturnFrom::kAtCfa;
+  return place.base == FrameBase::kSp || place.base == FrameBase::kCfa;
 }
 
 // Whether the caller's rsp is the CFA, in any encoding.
 bool IsCfa(const RegisterRule& saved, uint64_t ip, const UnwindRule& rule) {
   if (saved.kind == RegisterRule::kUnset || saved.kind == RegisterRule::kIsCfa) return true;
   SymbolicValue place;
-  return saved.kind == RegisterRule::kExpression && PlaceOf(saved, ip, &place) && place.base == SymbolicValue::kSp &&
-         rule.cfa_from == CfaFrom::kAtSp && place.offset == rule.cfa_offset;
+  return saved.kind == RegisterRule::kExpression && PlaceOf(saved, ip, &place) && place.base == FrameBase::kSp &&
+         rule.cfa_from == FrameBase::kAtSp && place.offset == rule.cfa_offset;
 }
 
 UnwindRule RuleOfRow(const Row& row, bool is_signal_frame, uint64_t ip) {
@@ -375,9 +356,9 @@ bool RuleOfEpilogue(const uint8_t* code, size_t size, UnwindRule* rule) {
     depth = static_cast<int8_t>(code[at + 3]);
     at += 4;
   }
-  *rule = {depth + 8, 0, -8, CfaFrom::kSp, BpFrom::kSame, ReturnFrom::kAtCfa, false};
+  *rule = {depth + 8, 0, -8, FrameBase::kSp, FrameBase::kNone, ReturnFrom::kAtCfa, false};
   if (at < size && code[at] == 0x5d) {  // pop %rbp
-    *rule = {depth + 16, -16, -8, CfaFrom::kSp, BpFrom::kAtCfa, ReturnFrom::kAtCfa, false};
+    *rule = {depth + 16, -16, -8, FrameBase::kSp, FrameBase::kCfa, ReturnFrom::kAtCfa, false};
     ++at;
   }
   bool returns = at < size && (code[at] == 0xc3 || (at + 1 < size && code[at] == 0xf3 && code[at + 1] == 0xc3));

@@ -123,26 +123,28 @@ struct UnwindBytes {
 // DWARF's numbers of registers (System V ABI, AMD64, figure 3.36). 16 is the return address.
 constexpr uint64_t kBpRegister = 6, kSpRegister = 7, kIpRegister = 16;
 
-struct SymbolicValue {
-  enum Base : uint8_t { kNumber, kSp, kBp, kCfa, kAtSp, kAtBp };
-  Base base = kNumber;
-  int64_t offset = 0;  // added to the base; of kAtSp and kAtBp to the register before the word is read
+// What a number is added to. The canonical frame address is the stack pointer before the call.
+enum class FrameBase : uint8_t {
+  kNone,
+  kSp,
+  kBp,
+  kCfa,
+  kAtSp,  // the word at rsp + the number: a signal's frame
+  kAtBp,  // the word at rbp + the number: functions that align their stack beyond 16 bytes
 };
+
+struct SymbolicValue {
+  FrameBase base = FrameBase::kNone;
+  int64_t offset = 0;
+};
+
+inline bool IsSum(const SymbolicValue& value) {  // of a register, or the CFA, and a number
+  return value.base == FrameBase::kSp || value.base == FrameBase::kBp || value.base == FrameBase::kCfa;
+}
 
 // False if the expression needs more than that. `ip`: its value of the instruction pointer. `starts_with_cfa`: the CFA
 // is initially on its stack (all except the CFA's own expression).
 bool EvaluateExpression(UnwindBytes bytes, uint64_t ip, bool starts_with_cfa, SymbolicValue* result);
-
-// The source of the canonical frame address (the stack pointer before the call).
-enum class CfaFrom : uint8_t {
-  kSp,    // rsp + cfa_offset
-  kBp,    // rbp + cfa_offset
-  kAtSp,  // the word at rsp + cfa_offset: a signal's frame
-  kAtBp,  // the word at rbp + cfa_offset: functions that align their stack beyond 16 bytes
-};
-
-// Where the caller's rbp is.
-enum class BpFrom : uint8_t { kSame, kAtCfa, kAtBp, kAtSp };  // untouched; in the word at that + bp_offset
 
 enum class ReturnFrom : uint8_t {
   kAtCfa,      // the word at the CFA + return_offset
@@ -155,8 +157,8 @@ struct UnwindRule {
   int32_t cfa_offset;
   int16_t bp_offset;
   int16_t return_offset;
-  CfaFrom cfa_from;
-  BpFrom bp_from;
+  FrameBase cfa_from;  // not kCfa
+  FrameBase bp_from;   // the caller's rbp: kNone: untouched; kSp, kBp, kCfa: in the word at that + bp_offset
   ReturnFrom return_from;
   bool is_signal_frame;  // the caller was interrupted: its address is the next instruction's, not a return address
 };
@@ -169,11 +171,11 @@ struct FoundRule : UnwindRule {
 
 // The walk ends here.
 constexpr UnwindRule NoRule(StackCut cut) {
-  return {static_cast<int32_t>(cut), 0, 0, CfaFrom::kSp, BpFrom::kSame, ReturnFrom::kNowhere, false};
+  return {static_cast<int32_t>(cut), 0, 0, FrameBase::kSp, FrameBase::kNone, ReturnFrom::kNowhere, false};
 }
 
 // A frame in which rbp points to the saved rbp.
-constexpr UnwindRule kFramePointerRule = {16, -16, -8, CfaFrom::kBp, BpFrom::kAtCfa, ReturnFrom::kAtCfa, false};
+constexpr UnwindRule kFramePointerRule = {16, -16, -8, FrameBase::kBp, FrameBase::kCfa, ReturnFrom::kAtCfa, false};
 
 // The FDE for `pc`, looked up in the binary search table at `header` (.eh_frame_hdr, mapped at its own address); null
 // if there is none, or no table.

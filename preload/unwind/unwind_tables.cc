@@ -86,7 +86,7 @@ const uint8_t* FindRegisteredFde(uint64_t pc) {
   return find == nullptr ? nullptr : find(reinterpret_cast<void*>(pc), &bases);
 }
 
-constexpr UnwindRule kOutermostRule = {0, 0, 0, CfaFrom::kSp, BpFrom::kSame, ReturnFrom::kOutermost, false};
+constexpr UnwindRule kOutermostRule = {0, 0, 0, FrameBase::kSp, FrameBase::kNone, ReturnFrom::kOutermost, false};
 
 // Whether this is the beginning of glibc's __start_context, whose address makecontext uses as the return address of a
 // coroutine's first function. It does not follow a call: tables don't cover the place where a caller would be.

@@ -58,8 +58,7 @@ def unrecorded_environment() -> dict[str, str]:
 
 
 def _message(text: str) -> str:
-    lines = [line[len("dlhook: "):] if line.startswith("dlhook: ") else line for line in text.strip().splitlines()]
-    return "\n".join(lines)
+    return "\n".join(line.removeprefix("dlhook: ") for line in text.strip().splitlines())
 
 
 def start(words: Sequence[str], answers: Sequence[int] = (0,)) -> tuple[int, str]:

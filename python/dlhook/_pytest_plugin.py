@@ -232,5 +232,5 @@ def _failures(run: _run.Run, config: Any, max_step_ms: Union[float, None] = None
             shutil.copytree(run.path, path)
         elif not os.path.isdir(path):
             yield f"no baseline {path}: pytest {UPDATE} records it"
-        elif _run.diff(path, run).is_slower(fail_above):
-            yield f"slower than {path}: {_run.diff(path, run).verdict}"
+        elif (found := _run.diff(path, run)).is_slower(fail_above):
+            yield f"slower than {path}: {found.verdict}"

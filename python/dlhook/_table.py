@@ -64,8 +64,8 @@ class Table:
         pandas = _import("pandas", "a DataFrame")
         dtypes = {"text": "string", "integer": "Int64", "real": "float64"}
         cells = list(zip(*self.rows)) if self.rows else [()] * len(self.columns)
-        frame = pandas.DataFrame({column.name: pandas.array(list(values), dtype=dtypes[column.type]) if column.type != "real" else
-                                  pandas.Series(list(values), dtype="float64") for column, values in zip(self.columns, cells)})
+        frame = pandas.DataFrame({column.name: pandas.Series(list(values), dtype=dtypes[column.type])
+                                  for column, values in zip(self.columns, cells)})
         frame.attrs = {"name": self.name, "title": self.title, "notes": self.notes, "units": self.units,
                        "explanations": {column.name: column.explanation for column in self.columns},
                        "better": {column.name: column.better for column in self.columns}}

@@ -256,6 +256,7 @@ class BuffersTest : public testing::Test {
  protected:
   static constexpr uint64_t kTotal = 1 << 20;
   uint8_t* Take() { return TakeActivityBuffer(&pool_, kTotal).data; }
+  bool TakeBack(uint8_t* data, size_t valid) { return TakeBackBuffer(&pool_, data, valid, nullptr); }
   ActivityBuffers pool_ = {};
 };
 
@@ -265,7 +266,7 @@ TEST_F(BuffersTest, AreBounded) {
   EXPECT_EQ(taken.size(), kFewRecordsBuffers + kTotal / ActivityBufferBytes(kTotal));
   EXPECT_EQ(pool_.at_cupti.load(), taken.size());
   for (uint8_t* data : taken) EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % 8, 0u);
-  EXPECT_FALSE(QueueActivityBuffer(&pool_, taken[1], 0));  // empty: free again immediately
+  EXPECT_TRUE(TakeBack(taken[1], 0));  // empty: free again immediately
   EXPECT_EQ(Take(), taken[1]);
   EXPECT_EQ(Take(), nullptr);
 }
@@ -275,8 +276,8 @@ TEST_F(BuffersTest, ComeInTheOrderOfTheirCompletionAndGoBackZeroed) {
   uint8_t* second = Take();
   memset(first, 1, 100);
   memset(second, 2, 200);
-  EXPECT_TRUE(QueueActivityBuffer(&pool_, second, 200));
-  EXPECT_TRUE(QueueActivityBuffer(&pool_, first, 100));
+  EXPECT_TRUE(TakeBack(second, 200));
+  EXPECT_TRUE(TakeBack(first, 100));
   EXPECT_TRUE(HasFullBuffer(&pool_));
   ActivityBuffer* buffer = NextFullBuffer(&pool_);
   ASSERT_NE(buffer, nullptr);
@@ -293,8 +294,8 @@ TEST_F(BuffersTest, ComeInTheOrderOfTheirCompletionAndGoBackZeroed) {
 
 TEST_F(BuffersTest, OthersAreNotTaken) {
   uint8_t foreign[8];
-  EXPECT_FALSE(QueueActivityBuffer(&pool_, foreign, 8));
-  EXPECT_FALSE(QueueActivityBuffer(&pool_, nullptr, 8));
+  EXPECT_FALSE(TakeBack(foreign, 8));
+  EXPECT_FALSE(TakeBack(nullptr, 8));
   EXPECT_EQ(NextFullBuffer(&pool_), nullptr);
 }
 
@@ -303,12 +304,12 @@ TEST_F(BuffersTest, TakeMoreRecordsTheMoreComeBack) {
   uint8_t* held_back = Take();
   auto after_second = [&](int filled) {
     for (int i = 0; i < filled; ++i) {
-      QueueActivityBuffer(&pool_, Take(), 8);
+      TakeBack(Take(), 8);
       ReturnActivityBuffer(&pool_, NextFullBuffer(&pool_));
     }
     AdaptRecords(&pool_);
     BufferGift next = TakeActivityBuffer(&pool_, kTotal);
-    QueueActivityBuffer(&pool_, next.data, 0);
+    TakeBack(next.data, 0);
     return next.most_records;
   };
   EXPECT_EQ(after_second(8), 16u);
@@ -318,7 +319,7 @@ TEST_F(BuffersTest, TakeMoreRecordsTheMoreComeBack) {
   EXPECT_EQ(after_second(0), 64u);  // one is held by CUPTI
   EXPECT_EQ(after_second(0), 16u);
   EXPECT_EQ(after_second(0), 16u);
-  QueueActivityBuffer(&pool_, held_back, 0);
+  TakeBack(held_back, 0);
   EXPECT_EQ(after_second(0), 16u);
   for (int i = 0; i < 3; ++i) after_second(9);
   EXPECT_EQ(after_second(9), 0u);  // as many as fit
@@ -334,14 +335,12 @@ TEST_F(BuffersTest, TakeMoreRecordsTheMoreAreUnderWay) {
 uint64_t g_counted;
 
 TEST_F(BuffersTest, ScratchPagesAreNeverSharedAndNeverQueued) {
-  uint8_t* buffer = Take();
+  Take();
   uint8_t* first = TakeScratch(&pool_).data;
   ASSERT_NE(first, TakeScratch(&pool_).data);
   memset(first, 1, kScratchBytes);
   auto count = [](uint8_t*, size_t valid) { g_counted += valid; };
-  EXPECT_FALSE(ReturnScratch(&pool_, buffer, 8, count));
-  EXPECT_FALSE(QueueActivityBuffer(&pool_, first, 8));
-  EXPECT_TRUE(ReturnScratch(&pool_, first, kScratchBytes, count));
+  EXPECT_TRUE(TakeBackBuffer(&pool_, first, kScratchBytes, count));
   EXPECT_EQ(g_counted, kScratchBytes);
   EXPECT_EQ(TakeScratch(&pool_).data, first);
   EXPECT_EQ(first[0], 0);

@@ -104,6 +104,7 @@ TEST(PythonLayoutTest, Releases) {
   EXPECT_EQ(Layout("3.10.13+ (main)").layout.lines, PythonLines::kLineTable);
   EXPECT_EQ(Layout("3.11.2 (main)").layout.holder_frame, 8);
   EXPECT_EQ(Layout("3.12.1 (main)").layout.holder_frame, 0);
+  EXPECT_EQ(Layout("3.12.1 (main)").reason, "");  // what is missing besides has a reason of its own
   for (const char* version :
        {"2.7.18 (default)", "3.8.18 (default)", "3.16.0 (main)", "4.0.0 (main)", "", "3", "3.11", "nonsense"}) {
     EXPECT_FALSE(Layout(version).supported) << version;

@@ -32,20 +32,21 @@ TEST(TorchVersion, OfAbi) {
 }
 
 TEST(TorchVersion, OfFile) {
-  TorchVersion version = TorchVersionOfFile("libtorch_cpu.so.1.13");
+  TorchVersion version = TorchVersionIn("libtorch_cpu.so.1.13", kBeforeVersionOfFile);
   EXPECT_EQ(version.major, 1u);
   EXPECT_EQ(version.minor, 13u);
   EXPECT_TRUE(IsTriedTorchVersion(version));
-  EXPECT_EQ(TorchVersionOfFile("libtorch_cpu.so").major, 0u);
-  EXPECT_EQ(TorchVersionOfFile("libtorch_cpu.so.7").major, 0u);
+  EXPECT_EQ(TorchVersionIn("libtorch_cpu.so", kBeforeVersionOfFile).major, 0u);
+  EXPECT_EQ(TorchVersionIn("libtorch_cpu.so.7", kBeforeVersionOfFile).major, 0u);
 }
 
 TEST(TorchVersion, OfText) {
-  TorchVersion version = TorchVersionOfText("__all__ = ['__version__']\n__version__ = '2.6.0+cu124'\ndebug = False\n");
+  TorchVersion version =
+      TorchVersionIn("__all__ = ['__version__']\n__version__ = '2.6.0+cu124'\ndebug = False\n", kBeforeVersionOfWheel);
   EXPECT_EQ(version.major, 2u);
   EXPECT_EQ(version.minor, 6u);
-  EXPECT_EQ(TorchVersionOfText("").major, 0u);
-  EXPECT_EQ(TorchVersionOfText("__version__ = 'unknown'").major, 0u);
+  EXPECT_EQ(TorchVersionIn("", kBeforeVersionOfWheel).major, 0u);
+  EXPECT_EQ(TorchVersionIn("__version__ = 'unknown'", kBeforeVersionOfWheel).major, 0u);
 }
 
 TEST(EndsTrainingStep, ByName) {

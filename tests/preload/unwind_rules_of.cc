@@ -38,11 +38,11 @@ void Print(const UnwindRule& rule) {
     std::puts("outermost");
     return;
   }
-  const char* const bases[] = {"rsp", "rbp", "at rsp", "at rbp"};
+  const char* const bases[] = {"", "rsp", "rbp", "", "at rsp", "at rbp"};
   std::printf("%s%+d,", bases[static_cast<int>(rule.cfa_from)], rule.cfa_offset);
-  const char* const saved[] = {"u", "c", "at rbp", "at rsp"};
+  const char* const saved[] = {"u", "at rsp", "at rbp", "c"};
   std::printf("%s", saved[static_cast<int>(rule.bp_from)]);
-  if (rule.bp_from != BpFrom::kSame) std::printf("%+d", rule.bp_offset);
+  if (rule.bp_from != FrameBase::kNone) std::printf("%+d", rule.bp_offset);
   std::printf(",%s%+d%s\n", rule.return_from == ReturnFrom::kAtCfa ? "c" : "at rsp", rule.return_offset,
               rule.is_signal_frame ? ",signal" : "");
 }

@@ -51,7 +51,7 @@ struct Section {
   size_t fde;
 };
 
-void ExpectRule(const UnwindRule& rule, CfaFrom cfa_from, int cfa_offset, BpFrom bp_from, int bp_offset,
+void ExpectRule(const UnwindRule& rule, FrameBase cfa_from, int cfa_offset, FrameBase bp_from, int bp_offset,
                 int return_offset = -8) {
   EXPECT_EQ(rule.cfa_from, cfa_from);
   EXPECT_EQ(rule.cfa_offset, cfa_offset);
@@ -63,31 +63,31 @@ void ExpectRule(const UnwindRule& rule, CfaFrom cfa_from, int cfa_offset, BpFrom
 TEST(UnwindRules, FunctionWithFramePointer) {
   // push %rbp; mov %rsp,%rbp; …; leave; ret
   const Section section({0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6, 0x02, 0x50, 0x0c, 7, 8});
-  ExpectRule(section.At(0), CfaFrom::kSp, 8, BpFrom::kSame, 0);
-  ExpectRule(section.At(1), CfaFrom::kSp, 16, BpFrom::kAtCfa, -16);
-  ExpectRule(section.At(4), CfaFrom::kBp, 16, BpFrom::kAtCfa, -16);
-  ExpectRule(section.At(0x53), CfaFrom::kBp, 16, BpFrom::kAtCfa, -16);
-  ExpectRule(section.At(0x54), CfaFrom::kSp, 8, BpFrom::kAtCfa, -16);
+  ExpectRule(section.At(0), FrameBase::kSp, 8, FrameBase::kNone, 0);
+  ExpectRule(section.At(1), FrameBase::kSp, 16, FrameBase::kCfa, -16);
+  ExpectRule(section.At(4), FrameBase::kBp, 16, FrameBase::kCfa, -16);
+  ExpectRule(section.At(0x53), FrameBase::kBp, 16, FrameBase::kCfa, -16);
+  ExpectRule(section.At(0x54), FrameBase::kSp, 8, FrameBase::kCfa, -16);
 }
 
 TEST(UnwindRules, RememberedStateComesBackWithItsCfa) {
   const Section section({0x41, 0x0e, 32, 0x86, 2, 0x0a, 0x41, 0x0e, 8, 0xc6, 0x41, 0x0b});
-  ExpectRule(section.At(1), CfaFrom::kSp, 32, BpFrom::kAtCfa, -16);
-  ExpectRule(section.At(2), CfaFrom::kSp, 8, BpFrom::kSame, 0);
-  ExpectRule(section.At(3), CfaFrom::kSp, 32, BpFrom::kAtCfa, -16);
+  ExpectRule(section.At(1), FrameBase::kSp, 32, FrameBase::kCfa, -16);
+  ExpectRule(section.At(2), FrameBase::kSp, 8, FrameBase::kNone, 0);
+  ExpectRule(section.At(3), FrameBase::kSp, 32, FrameBase::kCfa, -16);
 }
 
 TEST(UnwindRules, LinkageTableDependsOnTheInstruction) {
   // DW_CFA_def_cfa_expression: breg7 8, breg16 0, lit15, and, lit11, ge, lit3, shl, plus
   const Section section({0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22});
-  ExpectRule(section.At(0x1a), CfaFrom::kSp, 8, BpFrom::kSame, 0);
-  ExpectRule(section.At(0x1b), CfaFrom::kSp, 16, BpFrom::kSame, 0);
+  ExpectRule(section.At(0x1a), FrameBase::kSp, 8, FrameBase::kNone, 0);
+  ExpectRule(section.At(0x1b), FrameBase::kSp, 16, FrameBase::kNone, 0);
 }
 
 TEST(UnwindRules, FunctionThatAlignsItsStack) {
   // The CFA is stored at rbp-8, the saved rbp at rbp.
   const Section section({0x0f, 3, 0x76, 0x78, 0x06, 0x10, 6, 2, 0x76, 0});
-  ExpectRule(section.At(0), CfaFrom::kAtBp, -8, BpFrom::kAtBp, 0);
+  ExpectRule(section.At(0), FrameBase::kAtBp, -8, FrameBase::kBp, 0);
 }
 
 TEST(UnwindRules, SignalTrampoline) {
@@ -96,7 +96,7 @@ TEST(UnwindRules, SignalTrampoline) {
       {0x0f, 4, 0x77, 0xa0, 1, 0x06, 0x10, 16, 3, 0x77, 0xa8, 1, 0x10, 6, 3, 0x77, 0xf8, 0, 0x10, 7, 3, 0x77, 0xa0, 1},
       true);
   const UnwindRule rule = section.At(0);
-  ExpectRule(rule, CfaFrom::kAtSp, 160, BpFrom::kAtSp, 120, 168);
+  ExpectRule(rule, FrameBase::kAtSp, 160, FrameBase::kSp, 120, 168);
   EXPECT_EQ(rule.return_from, ReturnFrom::kAtSp);
   EXPECT_TRUE(rule.is_signal_frame);
 }
@@ -123,10 +123,10 @@ TEST(UnwindRules, Epilogues) {
   UnwindRule rule;
   const Bytes plain = {0x48, 0x83, 0xc4, 0x08, 0xc3};
   ASSERT_TRUE(RuleOfEpilogue(plain.data(), plain.size(), &rule));
-  ExpectRule(rule, CfaFrom::kSp, 16, BpFrom::kSame, 0);
+  ExpectRule(rule, FrameBase::kSp, 16, FrameBase::kNone, 0);
   const Bytes pop = {0x5d, 0xc3};
   ASSERT_TRUE(RuleOfEpilogue(pop.data(), pop.size(), &rule));
-  ExpectRule(rule, CfaFrom::kSp, 16, BpFrom::kAtCfa, -16);
+  ExpectRule(rule, FrameBase::kSp, 16, FrameBase::kCfa, -16);
   const Bytes other = {0x31, 0xc0, 0xc3};
   EXPECT_FALSE(RuleOfEpilogue(other.data(), other.size(), &rule));
   EXPECT_FALSE(RuleOfEpilogue(plain.data(), 4, &rule));

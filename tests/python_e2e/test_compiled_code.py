@@ -118,6 +118,7 @@ class CompiledCode(e2e.Case):
             {"kind": "GRAPH_BREAK", "count": 2, "text": "Unsupported Tensor.item() call. PyTorch: Do otherwise.", **where, "line": 8}])
         self.assertEqual(states[-1], ("ON", "read when the interpreter ended"))
         self.assertEqual(self.record(version, "interrupted"), (compiled, states))
+        self.assertEqual(self.record(version, "forks"), (compiled, states))
         compiled, states = self.record(version, "changed")
         self.assertEqual([fact["kind"] for fact in compiled], ["GRAPH_BREAK"])
         self.assertEqual(states[-1], ("REFUSED", "compilations: KeyError: 'compile_id'"))

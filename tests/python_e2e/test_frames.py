@@ -5,6 +5,7 @@ shows."""
 import collections
 import json
 import os
+import sys
 
 import stacks
 from stacks import e2e
@@ -26,6 +27,16 @@ def witness(path):
 def plain(frames):
     """As in extract_stack: co_name instead of co_qualname, no objects."""
     return [(file, function.rsplit(".", 1)[-1], line) for file, function, line, _ in frames]
+
+
+FORKS = """import ctypes, os, sys
+library, numbers = ctypes.CDLL(sys.argv[1]), (ctypes.c_double * 4)()
+for _ in range(50):
+    library.cblas_dger(101, 1, 1, ctypes.c_double(1), numbers, 1, numbers, 1, numbers, 1)
+child = os.fork()
+if child != 0:
+    sys.exit(os.waitpid(child, 0)[1])
+"""
 
 
 class Frames(e2e.Case):
@@ -70,6 +81,12 @@ class Frames(e2e.Case):
             self.assertEqual(state, "REFUSED")
             self.assertIn("not supported", reason)
             self.assertEqual(set(trace.stack_of.values()), {()})
+
+    def test_a_forked_child_without_a_call_ends(self):
+        for host in e2e.HOSTS:
+            with self.subTest(host):
+                self.fresh_run()
+                self.assertEqual(self.under(host, [sys.executable, "-c", FORKS, LIBRARY]).code, 0)
 
     def test_switched_off(self):
         program = self.program("3.11")

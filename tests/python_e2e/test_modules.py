@@ -3,6 +3,7 @@ defend themselves, threads while the main thread waits. (The real torch: tests/f
 
 import collections
 import os
+import sys
 
 import stacks
 from stacks import e2e
@@ -18,6 +19,19 @@ class Modules(e2e.Case):
         for release in ("1", "2"):
             with self.subTest(torch=release):
                 self.check_names([program, stacks.victim("modules"), LIBRARY], release)
+
+    def test_names_after_many_models(self):
+        """Then they are searched for in a part of the time only, by whichever clock."""
+        for clock in ("tsc", "monotonic"):
+            with self.subTest(clock):
+                self.fresh_run()
+                result = self.under("writer", [sys.executable, stacks.victim("modules"), LIBRARY, "300"], DLHOOK_CLOCK=clock)
+                self.assertEqual((result.code, result.err), (0, b""))
+                (trace,) = stacks.traces(e2e.Run(self.run_path))
+                # Each model makes three calls.
+                main = [call for call in trace.calls_of("cblas_dger") if trace.tid(call.thread_id) == trace.pid][-3:]
+                names = [trace.names(trace.modules_of(trace.stack_of[call[:2]])[0]) for call in main]
+                self.assertEqual(names, [["größe.first", "again"], ["größe.first", "again"], ["evil.x"]])
 
     def check_names(self, argv, torch_release):
         self.fresh_run()

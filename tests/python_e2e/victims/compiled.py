@@ -2,9 +2,11 @@
 
 import ctypes
 import functools  # as PyTorch does  # noqa: F401
+import os
 import re  # noqa: F401
 import sys
 import types
+import warnings
 
 KEPT = {"compile_id": "0/0", "is_forward": True, "co_name": "forward", "co_filename": "/srv/net.py", "co_firstlineno": 6,
         "duration_us": 1500, "graph_op_count": 3, "recompile_reason": None, "fail_reason": None, "graph_node_shapes": None}
@@ -51,12 +53,17 @@ def compile_much(depth=60):
 
 library = ctypes.CDLL(sys.argv[1])
 one = (ctypes.c_double * 1)(1)
-kept = {"kept": kept_by_torch, "interrupted": kept_by_torch, "changed": changed, "nothing": nothing, "leaves": leaves, "much": nothing}
+kept = {"kept": kept_by_torch, "interrupted": kept_by_torch, "forks": kept_by_torch, "changed": changed,
+        "nothing": nothing, "leaves": leaves, "much": nothing}
 sys.modules["torch._dynamo.utils"] = kept[sys.argv[2]]()
 product = "library.cblas_dger(101, 1, 1, ctypes.c_double(1), one, 1, one, 1, (ctypes.c_double * 1)(), 1)"
 exec(compile(product, "/l/torch/_dynamo/eval_frame.py", "exec"))  # as a compiled function is called
 if sys.argv[2] == "much":
     compile_much()
-print("done")
+print("done", flush=True)
+if sys.argv[2] == "forks":  # the child does nothing
+    warnings.simplefilter("ignore")
+    child = os.fork()
+    sys.exit(os.waitpid(child, 0)[1] if child != 0 else 0)
 if sys.argv[2] == "interrupted":
     raise KeyboardInterrupt

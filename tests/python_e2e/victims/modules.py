@@ -1,4 +1,5 @@
-"""Calls products from modules, in the main thread and in others while the main thread waits. argv: library.
+"""Calls products from modules, in the main thread and in others while the main thread waits. argv: library, and how many models
+come before one that lasts.
 
 Prints the names that the modules have, in the order of the calls of each thread: "thread number, name, name …".
 """
@@ -8,6 +9,7 @@ import gc
 import os
 import sys
 import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from torch.nn.modules.module import Module
@@ -72,7 +74,15 @@ def run(times):
 
 
 lines = []
-run(20)
+if len(sys.argv) > 2:
+    for _ in range(int(sys.argv[2])):
+        build()()
+    lasting = build()
+    for _ in range(20):
+        lasting()
+        time.sleep(0.05)
+else:
+    run(20)
 thread = threading.Thread(target=run, args=(3,))
 thread.start()
 thread.join()
