@@ -19,11 +19,10 @@ function chosen() {
   for (const row of rows) weights.set(familyOf(row), (weights.get(familyOf(row)) || 0) + timeOf(row));
   const order = [...weights].sort((a, b) => b[1] - a[1]).map(([name]) => name);
   const color = (name) => COLORS[Math.min(order.indexOf(name), COLORS.length - 1)];
-  const shown = order.slice(0, COLORS.length - 1).map((name) => ({name, color: color(name)}));
-  if (order.length >= COLORS.length) shown.push({name: "others", color: "other"});
+  const shown = order.slice(0, COLORS.length - 1).map((name) => [name, color(name)]);
   return part(
     "What runs",
-    legend(shown),
+    legend([...shown, order.length >= COLORS.length && ["others", "other"]]),
     bars(
       rows.map((row) => {
         const [column, rate] = row.gpu_time ? ["gpu_time", "gpu_rate"] : ["total_time", "rate"];
@@ -67,10 +66,7 @@ function candidates() {
   const pairs = {time: "time", taken: "taken", workspace: "workspace", source: "source", "timed by": "timed_by"};
   return part(
     "Candidates with their times",
-    legend([
-      {name: "taken", color: "update"},
-      {name: "tried or offered", color: "other"},
-    ]),
+    legend({taken: "update", "tried or offered": "other"}),
     h(
       "div.candidates",
       [...problems].slice(0, 40).map(([name, of]) => {

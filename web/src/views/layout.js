@@ -169,10 +169,11 @@ export const layoutView = {
     add(section, [
       all.length > 0 &&
         legend([
-          {name: "conversion", color: "library"},
-          ...(all.some((move) => move.round_trip_calls > 0)
-            ? [{name: "of it round trips: there and back between two ops", color: "backward"}]
-            : []),
+          ["conversion", "library"],
+          all.some((move) => move.round_trip_calls > 0) && [
+            "of it round trips: there and back between two ops",
+            "backward",
+          ],
         ]),
       all.length > 0 && responsive((width) => flow(all, width)),
       all.length > MOST && h("p.quiet", `The ${MOST} heaviest of ${all.length}.`),

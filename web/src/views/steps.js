@@ -203,16 +203,14 @@ export const stepsView = {
             const shown = PHASES.filter(([name]) => steps.some((step) => step.of[name] > 0));
             return [
               steps.length > MOST_BARS
-                ? legend([
-                    {name: "the middle half of neighbours", color: "library"},
-                    {name: "up to their median", color: "framework"},
-                    {name: "much longer ones", color: "backward"},
-                  ])
+                ? legend({
+                    "the middle half of neighbours": "library",
+                    "up to their median": "framework",
+                    "much longer ones": "backward",
+                  })
                 : legend([
-                    ...shown.map(([name, color]) => ({name, color})),
-                    ...(steps.some((step) => step.phase === "warm-up")
-                      ? [{name: "warm-up, below the axis", color: "preparing"}]
-                      : []),
+                    ...shown,
+                    steps.some((step) => step.phase === "warm-up") && ["warm-up, below the axis", "preparing"],
                   ]),
               svg,
             ];
