@@ -1,7 +1,5 @@
 #include "analyzer/tables/calls/move_ends.h"
 
-#include <tuple>
-
 #include "absl/strings/match.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/layers/op_facts.h"

@@ -2,12 +2,10 @@
 
 #include "absl/strings/str_join.h"
 #include "analyzer/gpu/gpu_division.h"
-#include "analyzer/layers/attribution.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -28,23 +26,8 @@ struct GpuCopySum {
   bool is_cupti = false;              // sources of these times
   bool is_events = false;
 
-  std::string Source() const;
+  const char* Source() const { return !is_cupti ? "events" : is_events ? "cupti, events" : "cupti"; }
 };
-
-class GpuCopies {
- public:
-  explicit GpuCopies(const TraceModel& model) : model_(model), timelines_(GpuTimelines(model)) {}
-
-  // Whether the activity is a copy or a memset, also inside a graph.
-  bool IsCopy(GpuIndex activity) const;
-  void Add(GpuIndex activity, GpuCopySum* sum) const;
-
- private:
-  const TraceModel& model_;
-  const std::vector<GpuTimeline> timelines_;
-};
-
-using GpuCopiesKind = GpuActivityKind;
 
 // Peak bytes per second for such a copy; 0: not known. A copy inside a device reads and writes its memory.
 double PeakOf(const GpuDevice& device, CopyDirection direction) {
@@ -63,25 +46,20 @@ double PeakOf(const GpuDevice& device, CopyDirection direction) {
   }
 }
 
-std::string GpuCopySum::Source() const {
-  if (is_cupti && is_events) return "cupti, events";
-  return is_cupti ? "cupti" : "events";
+// Whether the activity is a copy or a memset, also inside a graph.
+bool IsCopy(const TraceModel& model, GpuIndex activity) {
+  const GpuActivityKind kind = model.gpu.kind[activity];
+  return kind == GpuActivityKind::kCopy || kind == GpuActivityKind::kSet ||
+         (kind == GpuActivityKind::kOp && GpuWorkOf(model, activity) == GpuWork::kCopy);
 }
 
-bool GpuCopies::IsCopy(GpuIndex activity) const {
-  const GpuCopiesKind kind = model_.gpu.kind[activity];
-  return kind == GpuCopiesKind::kCopy || kind == GpuCopiesKind::kSet ||
-         (kind == GpuCopiesKind::kOp && GpuWorkOf(model_, activity) == GpuWork::kCopy);
-}
-
-void GpuCopies::Add(GpuIndex activity, GpuCopySum* sum) const {
-  const GpuActivityColumns& gpu = model_.gpu;
+void AddCopy(const TraceModel& model, GpuIndex activity, const IntervalSet& compute, GpuCopySum* sum) {
+  const GpuActivityColumns& gpu = model.gpu;
   const int64_t duration_ns = gpu.DurationNs(activity);
   const auto bytes = static_cast<int64_t>(gpu.bytes[activity]);
   ++sum->copies;
   sum->bytes += bytes;
   sum->busy_ns += duration_ns;
-  const IntervalSet& compute = timelines_[gpu.device[activity]].compute;
   sum->beside_compute_ns += compute.CoveredNs(gpu.start_ns[activity], gpu.end_ns[activity]);
   (gpu.source[activity] == GpuTimeSource::kEvents ? sum->is_events : sum->is_cupti) = true;
   if (duration_ns <= 0 || bytes == 0) return;
@@ -90,7 +68,7 @@ void GpuCopies::Add(GpuIndex activity, GpuCopySum* sum) const {
   sum->max_rate = std::max(sum->max_rate, rate);
   sum->timed_bytes += bytes;
   sum->timed_ns += duration_ns;
-  const double peak = PeakOf(model_.gpu_devices[gpu.device[activity]], gpu.direction[activity]);
+  const double peak = PeakOf(model.gpu_devices[gpu.device[activity]], gpu.direction[activity]);
   if (peak <= 0) return;
   sum->peak_bytes += peak / 1e9 * static_cast<double>(duration_ns);
   sum->peak_of_bytes += bytes;
@@ -196,20 +174,15 @@ CopiesKey KeyOf(const TraceModel& model, const Op& op, GpuIndex activity) {
   return key;
 }
 
-void AddNotSeen(const TraceModel& model, GpuIndex activity, CopyGroup& group) {
-  group.bytes += static_cast<int64_t>(model.gpu.bytes[activity]);
-  ++group.sizes[SizeClassOf(model.gpu.bytes[activity])];
-}
-
 // The row of each call whose copy was seen on the GPU.
 using KeyOfCall = absl::flat_hash_map<CallIndex, CopiesKey>;
 
 // The GPUs' copies, assigned to the call that requested them.
 KeyOfCall CollectGpu(const TraceModel& model, const SameWork& same_work, CopyMap& groups) {
   KeyOfCall keys;
-  const GpuCopies copies(model);
+  const std::vector<GpuTimeline> timelines = GpuTimelines(model);
   for (GpuIndex activity = 0; activity < model.gpu.size(); ++activity) {
-    if (!copies.IsCopy(activity)) continue;
+    if (!IsCopy(model, activity)) continue;
     const CallIndex call = model.gpu.call[activity] == kNone ? kNone : same_work.Outermost(model.gpu.call[activity]);
     const bool is_seen = call != kNone && model.ops[model.calls.op[call]].copy();
     const CopiesKey key =
@@ -217,8 +190,10 @@ KeyOfCall CollectGpu(const TraceModel& model, const SameWork& same_work, CopyMap
                 : CopiesKey{model.gpu.direction[activity], model.gpu.host_memory[activity], Form::kNotSeen};
     if (is_seen) keys.try_emplace(call, key);
     CopyGroup& group = GroupOf(is_seen ? keys.at(call) : key, groups);
-    copies.Add(activity, &group.gpu);
-    if (!is_seen) AddNotSeen(model, activity, group);
+    AddCopy(model, activity, timelines[model.gpu.device[activity]].compute, &group.gpu);
+    if (is_seen) continue;
+    group.bytes += static_cast<int64_t>(model.gpu.bytes[activity]);
+    ++group.sizes[SizeClassOf(model.gpu.bytes[activity])];
   }
   return keys;
 }
@@ -259,27 +234,16 @@ CopyMap Collect(const TraceModel& model, const RunTotals& totals, bool has_gpu) 
   return groups;
 }
 
+constexpr const char* kDirections[] = {"unknown", "HtoD", "DtoH", "DtoD", "HtoH", "peer", "set", "FtoD", "DtoF"};
+static_assert(static_cast<size_t>(CopyDirection::kDeviceToFile) + 1 == std::size(kDirections));
+constexpr const char* kMemories[] = {"none", "unknown", "pageable", "pinned", "managed"};
+static_assert(static_cast<size_t>(HostMemory::kManaged) + 1 == std::size(kMemories));
+constexpr const char* kForms[] = {"sync", "async", "captured", "not seen by a hook"};
+
 // The name at a value of an enumeration; "unknown": it has none, or the trace is of a later schema.
 template <typename Enum, size_t N>
 const char* NameAt(const char* const (&names)[N], Enum value) {
   return static_cast<size_t>(value) < N ? names[static_cast<size_t>(value)] : "unknown";
-}
-
-const char* DirectionLabel(CopyDirection direction) {
-  constexpr const char* kNames[] = {"unknown", "HtoD", "DtoH", "DtoD", "HtoH", "peer", "set", "FtoD", "DtoF"};
-  static_assert(static_cast<size_t>(CopyDirection::kDeviceToFile) + 1 == std::size(kNames));
-  return NameAt(kNames, direction);
-}
-
-const char* MemoryLabel(HostMemory memory) {
-  constexpr const char* kNames[] = {"none", "unknown", "pageable", "pinned", "managed"};
-  static_assert(static_cast<size_t>(HostMemory::kManaged) + 1 == std::size(kNames));
-  return NameAt(kNames, memory);
-}
-
-const char* FormLabel(Form form) {
-  constexpr const char* kNames[] = {"sync", "async", "captured", "not seen by a hook"};
-  return NameAt(kNames, form);
 }
 
 // What GPUs copied, if their times are known.
@@ -321,13 +285,13 @@ TypedColumns<CopyGroup> CopiesColumns(bool has_gpu, int64_t all_bytes, int64_t w
   };
   TypedColumns<CopyGroup> columns = {
       {As(Role::kKey, TextColumn("direction")), "HtoD: host to device …; peer: between devices; set: memset.",
-       [](const CopyGroup& group) { return std::string(DirectionLabel(group.direction)); }},
+       [](const CopyGroup& group) { return NameAt(kDirections, group.direction); }},
       {As(Role::kKey, TextColumn("memory")), "What kind of host memory takes part.",
-       [](const CopyGroup& group) { return std::string(MemoryLabel(group.memory)); }},
+       [](const CopyGroup& group) { return NameAt(kMemories, group.memory); }},
       {TextColumn("form", has_gpu ? "sync, async, captured: recorded into a CUDA graph, copied with each launch of it; "
                                     "not hooked: requested inside a library."
                                   : "sync, async, or captured: recorded into a CUDA graph, nothing was copied."),
-       [](const CopyGroup& group) { return std::string(FormLabel(group.form)); }},
+       [](const CopyGroup& group) { return NameAt(kForms, group.form); }},
       {CallsColumn("Calls that succeeded, without the driver's inside the runtime's."),
        [](const CopyGroup& group) { return group.form == Form::kNotSeen ? Cell() : Cell(group.calls); }},
       {As(Role::kAmount, IntegerColumn("bytes", "bytes", Better::kLower)), "Of these calls together.",
@@ -382,7 +346,7 @@ void AddSizeNotes(const CopyMap& groups, Table& table) {
       if (counts[i] > 0) words.push_back(absl::StrCat(counts[i], " ", kSizes[i].words));
     }
     if (words.empty()) continue;
-    table.notes.push_back(absl::StrCat(DirectionLabel(direction), " by size: ", absl::StrJoin(words, ", "), "."));
+    table.notes.push_back(absl::StrCat(NameAt(kDirections, direction), " by size: ", absl::StrJoin(words, ", "), "."));
   }
 }
 
