@@ -128,7 +128,6 @@ struct Slice {
 
 struct Track {
   std::string group, name;
-  bool is_gpu = false;
   std::vector<Slice> slices;
   int64_t busy_ns = 0;  // of its outermost slices
 };
@@ -315,7 +314,6 @@ class WindowReader {
       if (is_new) {
         at->second.group = GroupOf(model_, device.process);
         at->second.name = absl::StrCat("GPU ", device.ordinal, " stream ", gpu.stream[activity]);
-        at->second.is_gpu = true;
       }
       Add(gpu.start_ns[activity], gpu.end_ns[activity], 0, names_.OfGpu(activity), gpu_places_[activity], &at->second);
     }
@@ -373,15 +371,10 @@ Json TrackJson(const Track& track, int64_t start_ns) {
     layer.push_back(slice.place.layer == kNone ? -1 : static_cast<int64_t>(slice.place.layer));
     direction.push_back(static_cast<int>(slice.place.direction));
   }
-  return {{"group", track.group},
-          {"name", track.name},
-          {"gpu", track.is_gpu},
-          {"start", std::move(start)},
-          {"duration", std::move(duration)},
-          {"depth", std::move(depth)},
-          {"text", std::move(text)},
-          {"layer", std::move(layer)},
-          {"direction", std::move(direction)}};
+  return {{"group", track.group},      {"name", track.name},
+          {"start", std::move(start)}, {"duration", std::move(duration)},
+          {"depth", std::move(depth)}, {"text", std::move(text)},
+          {"layer", std::move(layer)}, {"direction", std::move(direction)}};
 }
 
 }  // namespace

@@ -22,8 +22,9 @@ const oneBar = (parts, scale) =>
       .map((part) => h("span." + part.color, {style: {width: `${(100 * part.value) / scale}%`}})),
   );
 
-// `rows`: {name, note, quiet, parts: [{value, color}], second: parts of a bar below it, numbers: [text or element], tip: () => content, href,
-// isTarget, open: () => what a click shows below}. Bars are scaled to `most`. The Tab key reaches one row, the arrow keys the others.
+// `rows`: {name, note, quiet, parts: [{value, color}], second: parts of a bar below it, numbers: [text or element],
+// tip: () => content, href, isTarget, open: () => what a click shows below}. Bars are scaled to `most`. The Tab key
+// reaches one row, the arrow keys the others.
 export function bars(rows, {most, empty = "Nothing found."} = {}) {
   const length = (parts) => parts.reduce((sum, part) => sum + Math.max(0, part.value), 0);
   const scale = most || Math.max(1e-9, ...rows.flatMap((row) => [length(row.parts), length(row.second || [])]));

@@ -119,7 +119,11 @@ export function segments(label, choices, chosen, onchoose) {
     "div.segments",
     {role: "group", "aria-label": label},
     Object.entries(choices).map(([value, text]) =>
-      h("button", {type: "button", "data-choice": value, "aria-pressed": String(value === chosen), onclick: choose}, text),
+      h(
+        "button",
+        {type: "button", "data-choice": value, "aria-pressed": String(value === chosen), onclick: choose},
+        text,
+      ),
     ),
   );
   return box;

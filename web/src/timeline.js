@@ -148,7 +148,8 @@ export class Timeline {
   legend() {
     const kinds = new Set(this.tracks.flatMap((track) => track.slices.map((slice) => this.of(slice)[1])));
     const colors = new Set(this.tracks.flatMap((track) => track.slices.map((slice) => this.colorOf(slice))));
-    const isUsed = (kind) => kinds.has(kind) || (kinds.has("layer") && ["forward", "backward", "update"].includes(kind));
+    const isUsed = (kind) =>
+      kinds.has(kind) || (kinds.has("layer") && ["forward", "backward", "update"].includes(kind));
     replace(
       this.legendBox,
       legend(

@@ -10,20 +10,30 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-// GPU times of copies: how fast each was, how close to the link's peak, what ran at the same time.
+// How fast copies of known duration were, in bytes per nanosecond: GB/s.
+struct Rates {
+  int64_t bytes = 0;
+  int64_t ns = 0;
+  double min = 0, max = 0;
 
-// Copies (or memsets) of one row.
+  void Add(int64_t more_bytes, int64_t more_ns, double slowest, double fastest) {
+    min = ns == 0 ? slowest : std::min(min, slowest);
+    max = std::max(max, fastest);
+    AddSaturated(more_bytes, &bytes);
+    ns += more_ns;
+  }
+};
+
+// What GPUs did for the copies (or memsets) of one row.
 struct GpuCopySum {
   int64_t copies = 0;
   int64_t bytes = 0;
   int64_t busy_ns = 0;
   int64_t beside_compute_ns = 0;  // part of busy_ns during which the same device computed
-  int64_t timed_bytes = 0;        // of copies with a known duration …
-  int64_t timed_ns = 0;
-  double min_rate = 0, max_rate = 0;  // bytes per nanosecond: GB/s
-  double peak_bytes = 0;              // what their link could move in their time …
-  int64_t peak_of_bytes = 0;          // … and what they moved; only copies over links with a known peak
-  bool is_cupti = false;              // sources of these times
+  Rates rates;
+  double peak_bytes = 0;      // what their link could move in their time …
+  int64_t peak_of_bytes = 0;  // … and what they moved; only copies over links with a known peak
+  bool is_cupti = false;      // sources of these times
   bool is_events = false;
 
   const char* Source() const { return !is_cupti ? "events" : is_events ? "cupti, events" : "cupti"; }
@@ -64,10 +74,7 @@ void AddCopy(const TraceModel& model, GpuIndex activity, const IntervalSet& comp
   (gpu.source[activity] == GpuTimeSource::kEvents ? sum->is_events : sum->is_cupti) = true;
   if (duration_ns <= 0 || bytes == 0) return;
   const double rate = static_cast<double>(bytes) / static_cast<double>(duration_ns);
-  sum->min_rate = sum->timed_ns == 0 ? rate : std::min(sum->min_rate, rate);
-  sum->max_rate = std::max(sum->max_rate, rate);
-  sum->timed_bytes += bytes;
-  sum->timed_ns += duration_ns;
+  sum->rates.Add(bytes, duration_ns, rate, rate);
   const double peak = PeakOf(model.gpu_devices[gpu.device[activity]], gpu.direction[activity]);
   if (peak <= 0) return;
   sum->peak_bytes += peak / 1e9 * static_cast<double>(duration_ns);
@@ -112,12 +119,13 @@ struct CopyGroup : CopiesKey {
   int64_t bytes = 0;
   int64_t total_ns = 0;
   int64_t wall_share_ns = 0;
-  int64_t timed_bytes = 0;  // of calls that last as long as the copy
-  int64_t timed_ns = 0;
-  double min_rate = 0, max_rate = 0;
+  Rates of_calls;  // of those that last as long as the copy
   GpuCopySum gpu;
   std::array<int64_t, kSizeCount> sizes = {};
   std::set<std::string> functions;
+
+  // By GPU time if known, else by the time the caller waits.
+  const Rates& rates() const { return gpu.rates.ns > 0 ? gpu.rates : of_calls; }
 };
 
 Form FormOf(const Op& op) {
@@ -146,10 +154,7 @@ void AddRates(const Op& op, int64_t calls, const Durations& durations, CopyGroup
   if (!IsTimed(op) || bytes == 0 || durations.min_ns <= 0) return;
   const double slowest = static_cast<double>(bytes) / static_cast<double>(durations.max_ns);
   const double fastest = static_cast<double>(bytes) / static_cast<double>(durations.min_ns);
-  group.min_rate = group.timed_ns == 0 ? slowest : std::min(group.min_rate, slowest);
-  group.max_rate = std::max(group.max_rate, fastest);
-  AddSaturated(SaturatedProduct(calls, bytes), &group.timed_bytes);
-  group.timed_ns += durations.sum_ns;
+  group.of_calls.Add(SaturatedProduct(calls, bytes), durations.sum_ns, slowest, fastest);
 }
 
 void AddCalls(const Op& op, int64_t calls, const Durations& durations, CopyGroup& group) {
@@ -266,8 +271,8 @@ TypedColumns<CopyGroup> GpuColumns() {
       {Detail(TextColumn("rate_source")),
        "Where the time behind the rates comes from: cupti, events, or host: as the caller waits.",
        [](const CopyGroup& group) {
-         if (group.gpu.timed_ns > 0) return Cell(group.gpu.Source());
-         return group.timed_ns > 0 ? Cell("host") : Cell();
+         if (group.gpu.rates.ns > 0) return Cell(group.gpu.Source());
+         return group.of_calls.ns > 0 ? Cell("host") : Cell();
        }},
       {Detail(IntegerColumn("gpu_copies", "", Better::kLower)), "Copies that GPUs made.", known(&GpuCopySum::copies)},
       {Detail(IntegerColumn("gpu_bytes", "bytes", Better::kLower)), "Bytes that GPUs moved.",
@@ -276,12 +281,8 @@ TypedColumns<CopyGroup> GpuColumns() {
 }
 
 TypedColumns<CopyGroup> CopiesColumns(bool has_gpu, int64_t all_bytes, int64_t wall_ns) {
-  // By GPU time if known, else by the time the caller waits.
-  const auto rate = [](double GpuCopySum::*by_gpu, double CopyGroup::*by_host) {
-    return [by_gpu, by_host](const CopyGroup& group) {
-      if (group.gpu.timed_ns > 0) return Cell(group.gpu.*by_gpu);
-      return group.timed_ns > 0 ? Cell(group.*by_host) : Cell();
-    };
+  const auto rate = [](double Rates::*of) {
+    return [of](const CopyGroup& group) { return group.rates().ns > 0 ? Cell(group.rates().*of) : Cell(); };
   };
   TypedColumns<CopyGroup> columns = {
       {As(Role::kKey, TextColumn("direction")), "HtoD: host to device …; peer: between devices; set: memset.",
@@ -289,7 +290,7 @@ TypedColumns<CopyGroup> CopiesColumns(bool has_gpu, int64_t all_bytes, int64_t w
       {As(Role::kKey, TextColumn("memory")), "What kind of host memory takes part.",
        [](const CopyGroup& group) { return NameAt(kMemories, group.memory); }},
       {TextColumn("form", has_gpu ? "sync, async, captured: recorded into a CUDA graph, copied with each launch of it; "
-                                    "not hooked: requested inside a library."
+                                    "not seen by a hook: requested inside a library."
                                   : "sync, async, or captured: recorded into a CUDA graph, nothing was copied."),
        [](const CopyGroup& group) { return NameAt(kForms, group.form); }},
       {CallsColumn("Calls that succeeded, without the driver's inside the runtime's."),
@@ -303,14 +304,9 @@ TypedColumns<CopyGroup> CopiesColumns(bool has_gpu, int64_t all_bytes, int64_t w
                   has_gpu ? "Bytes over GPU time; for calls without GPU time see rate_source."
                           : "Bytes over time, of synchronous copies from or to the host, as the caller waits for them: "
                             "waiting for earlier work is included. Others: not known."),
-       [](const CopyGroup& group) {
-         return group.gpu.timed_ns > 0 ? Rate(group.gpu.timed_bytes, 1, group.gpu.timed_ns)
-                                       : Rate(group.timed_bytes, 1, group.timed_ns);
-       }},
-      {RealColumn("min_rate", "GB/s", Better::kHigher), "Of the slowest such copy.",
-       rate(&GpuCopySum::min_rate, &CopyGroup::min_rate)},
-      {RealColumn("max_rate", "GB/s", Better::kHigher), "Of the fastest such copy.",
-       rate(&GpuCopySum::max_rate, &CopyGroup::max_rate)},
+       [](const CopyGroup& group) { return Rate(group.rates().bytes, 1, group.rates().ns); }},
+      {RealColumn("min_rate", "GB/s", Better::kHigher), "Of the slowest such copy.", rate(&Rates::min)},
+      {RealColumn("max_rate", "GB/s", Better::kHigher), "Of the fastest such copy.", rate(&Rates::max)},
       {IntegerColumn("mean_bytes", "bytes", Better::kNeither), "Bytes of one call.",
        [](const CopyGroup& group) {
          return Mean(group.bytes, group.form == Form::kNotSeen ? group.gpu.copies : group.calls);

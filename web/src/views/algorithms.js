@@ -83,7 +83,8 @@ function candidates() {
             for (const one of [...of].sort((a, b) => (a.taken > 0) - (b.taken > 0))) {
               const label = `${one.candidate}: ${time(one.time)}${one.taken > 0 ? ", taken" : ""}`,
                 [color, r] = one.taken > 0 ? ["update", 8] : ["other", 6];
-              svg.append(dot(color, x(one.time), 15, r, {label}, () => rowCard(all, one, one.candidate, pairs, "time")));
+              const content = () => rowCard(all, one, one.candidate, pairs, "time");
+              svg.append(dot(color, x(one.time), 15, r, {label}, content));
             }
             return svg;
           }),
