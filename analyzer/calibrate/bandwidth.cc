@@ -2,7 +2,6 @@
 // those for memory are four times the size of all caches in reach.
 #include <sys/sysinfo.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <thread>
 
@@ -141,10 +140,10 @@ class Arrays {
 
 std::atomic<double> g_sink;  // so that sums are not optimized away
 
-void MeasureLoop(const char* what, Loop loop, uint64_t bytes_each, Crew* crew, Measurements* results) {
+void MeasureLoop(const char* what, Loop loop, uint64_t bytes_each, Crew* crew, Calibration* results) {
   Arrays arrays(bytes_each, crew);
   if (!arrays.AreThere()) {
-    results->missing.push_back({what, "there is not enough memory"});
+    results->not_measured.push_back({what, "there is not enough memory"});
     return;
   }
   const uint64_t passes = std::max<uint64_t>(1, kBytesAPass / arrays.bytes());
@@ -156,25 +155,19 @@ void MeasureLoop(const char* what, Loop loop, uint64_t bytes_each, Crew* crew, M
     });
   };
   pass();
-  std::vector<double> rates;
-  for (const double time : TimesOf(kPassSeconds, pass)) {
-    rates.push_back(static_cast<double>(arrays.bytes() * passes * crew->size()) / time / 1e9);
-  }
-  results->measured.push_back({what, static_cast<uint32_t>(crew->size()), "GB/s", SpreadOf(rates, true),
+  const auto bytes = static_cast<double>(arrays.bytes() * passes * crew->size());
+  results->measured.push_back({RateOf(bytes, kPassSeconds, pass), what, static_cast<uint32_t>(crew->size()), "GB/s",
                                absl::StrFormat("%d KiB in each thread%s", arrays.bytes() / 1024,
                                                what == kMemoryTriad ? ", as STREAM counts" : "")});
 }
 
-void MeasureDividing(Crew* crew, Measurements* results) {
+void MeasureDividing(Crew* crew, Calibration* results) {
   constexpr int kRounds = 100;
   const std::function<void(size_t)> nothing = [](size_t) {};
-  std::vector<double> each;
-  for (const double time : TimesOf(0.1, [&] {
-         for (int i = 0; i < kRounds; ++i) crew->Run(nothing);
-       })) {
-    each.push_back(time / kRounds * 1e9);
-  }
-  results->measured.push_back({kDividing, static_cast<uint32_t>(crew->size()), "ns", SpreadOf(each, false),
+  const auto rounds = [&] {
+    for (int i = 0; i < kRounds; ++i) crew->Run(nothing);
+  };
+  results->measured.push_back({TimeOfEach(kRounds, 0.1, rounds), kDividing, static_cast<uint32_t>(crew->size()), "ns",
                                "to threads that spin on processors of their own, and back"});
 }
 
@@ -187,8 +180,8 @@ uint64_t MemoryBytes(const Caches& caches, size_t threads) {
   return std::min(std::clamp(4 * all_caches, kLeastMemoryBytes, kMostMemoryBytes), free_bytes / 4) / threads;
 }
 
-Measurements MeasureWith(const std::vector<int>& processors, const Caches& caches) {
-  Measurements results;
+Calibration MeasureWith(const std::vector<int>& processors, const Caches& caches) {
+  Calibration results;
   Crew crew(processors);
   const Loop read = Widest(Read128, Read256, Read512);
   const auto threads = static_cast<uint32_t>(processors.size());
@@ -198,10 +191,10 @@ Measurements MeasureWith(const std::vector<int>& processors, const Caches& cache
   if (caches.l3_bytes > 0 && l3_bytes >= 2 * caches.l2_bytes) {
     MeasureLoop(kL3Read, read, l3_bytes, &crew, &results);
   } else {
-    results.missing.push_back(
+    results.not_measured.push_back(
         {kL3Read, caches.l3_bytes == 0 ? "sysfs shows none" : "its part for each thread is hardly larger than an L2"});
   }
-  if (caches.l2_bytes == 0) results.missing.push_back({kL2Read, "sysfs shows none"});
+  if (caches.l2_bytes == 0) results.not_measured.push_back({kL2Read, "sysfs shows none"});
   MeasureLoop(kMemoryRead, read, MemoryBytes(caches, threads), &crew, &results);
   MeasureLoop(kMemoryTriad, Widest(Triad128, Triad256, Triad512), MemoryBytes(caches, threads), &crew, &results);
   if (threads > 1) MeasureDividing(&crew, &results);
@@ -210,12 +203,12 @@ Measurements MeasureWith(const std::vector<int>& processors, const Caches& cache
 
 }  // namespace
 
-Measurements MeasureBandwidth(const std::vector<int>& processors) {
-  Measurements results;
+Calibration MeasureBandwidth(const std::vector<int>& processors) {
+  Calibration results;
   const Caches caches = ReadCaches(processors);
   for (const std::vector<int>& threads : OneAndAll(processors)) {
-    results.Add(
-        MeasureInChild(processors, kBandwidthChildSeconds, "bandwidth", [&] { return MeasureWith(threads, caches); }));
+    const auto measure = [&] { return MeasureWith(threads, caches); };
+    results.Add(MeasureInChild(processors, kBandwidthChildSeconds, "bandwidth", measure));
   }
   return results;
 }

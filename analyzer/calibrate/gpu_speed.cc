@@ -2,10 +2,7 @@
 // needed.
 #include <dlfcn.h>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "analyzer/calibrate/measuring.h"
 
 namespace dlhook::analyzer::inline calibrate {
@@ -16,47 +13,43 @@ constexpr double kGpuSeconds = 0.2;
 constexpr size_t kCopyBytes = 64 << 20;
 constexpr int kLaunches = 500;  // fewer than the driver's queue holds
 constexpr char kNoGpu[] = "there is no GPU: libcuda.so.1 is not there";
-constexpr char kNamePrefix[] = "name ";
 constexpr char kKernel[] = ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry nothing()\n{\nret;\n}\n";
 
 using Address = unsigned long long;
 
+// Functions of the driver; `library`: null: of none.
 struct Driver {
-  int (*init)(unsigned) = nullptr;
-  int (*get_name)(char*, int, int) = nullptr;
-  int (*retain)(void**, int) = nullptr;
-  int (*set_current)(void*) = nullptr;
-  int (*synchronize)() = nullptr;
-  int (*allocate)(Address*, size_t) = nullptr;
-  int (*allocate_pinned)(void**, size_t, unsigned) = nullptr;
-  int (*to_device)(Address, const void*, size_t) = nullptr;
-  int (*to_host)(void*, Address, size_t) = nullptr;
-  int (*inside)(Address, Address, size_t) = nullptr;
-  int (*load)(void**, const void*) = nullptr;
-  int (*get_function)(void**, void*, const char*) = nullptr;
-  int (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**,
-                void**) = nullptr;
+  explicit Driver(void* of) : library(of) {}
+
+  template <typename... Parameters>
+  struct Function {
+    Function(Driver* driver, const char* name) {
+      if (driver->library != nullptr) address = reinterpret_cast<int (*)(Parameters...)>(dlsym(driver->library, name));
+      driver->has_all &= address != nullptr;
+    }
+    int operator()(Parameters... parameters) const { return address(parameters...); }
+    int (*address)(Parameters...) = nullptr;
+  };
+
+  void* library;
+  bool has_all = true;
+  Function<unsigned> init{this, "cuInit"};
+  Function<char*, int, int> get_name{this, "cuDeviceGetName"};
+  Function<void**, int> retain{this, "cuDevicePrimaryCtxRetain"};
+  Function<void*> set_current{this, "cuCtxSetCurrent"};
+  Function<> synchronize{this, "cuCtxSynchronize"};
+  Function<Address*, size_t> allocate{this, "cuMemAlloc_v2"};
+  Function<void**, size_t, unsigned> allocate_pinned{this, "cuMemHostAlloc"};
+  Function<Address, const void*, size_t> to_device{this, "cuMemcpyHtoD_v2"};
+  Function<void*, Address, size_t> to_host{this, "cuMemcpyDtoH_v2"};
+  Function<Address, Address, size_t> inside{this, "cuMemcpyDtoD_v2"};
+  Function<void**, const void*> load{this, "cuModuleLoadData"};
+  Function<void**, void*, const char*> get_function{this, "cuModuleGetFunction"};
+  Function<void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**> launch{
+      this, "cuLaunchKernel"};
 };
 
-template <typename Function>
-bool Find(void* library, const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(dlsym(library, name));
-  return *function != nullptr;
-}
-
-bool FindDriver(void* library, Driver* driver) {
-  return Find(library, "cuInit", &driver->init) && Find(library, "cuDeviceGetName", &driver->get_name) &&
-         Find(library, "cuDevicePrimaryCtxRetain", &driver->retain) &&
-         Find(library, "cuCtxSetCurrent", &driver->set_current) &&
-         Find(library, "cuCtxSynchronize", &driver->synchronize) && Find(library, "cuMemAlloc_v2", &driver->allocate) &&
-         Find(library, "cuMemHostAlloc", &driver->allocate_pinned) &&
-         Find(library, "cuMemcpyHtoD_v2", &driver->to_device) && Find(library, "cuMemcpyDtoH_v2", &driver->to_host) &&
-         Find(library, "cuMemcpyDtoD_v2", &driver->inside) && Find(library, "cuModuleLoadData", &driver->load) &&
-         Find(library, "cuModuleGetFunction", &driver->get_function) &&
-         Find(library, "cuLaunchKernel", &driver->launch);
-}
-
-void MeasureLaunches(const Driver& driver, Measurements* results) {
+void MeasureLaunches(const Driver& driver, Calibration* results) {
   void *module = nullptr, *kernel = nullptr;
   int status = driver.load(&module, kKernel);
   if (status == 0) status = driver.get_function(&kernel, module, "nothing");
@@ -64,46 +57,36 @@ void MeasureLaunches(const Driver& driver, Measurements* results) {
   if (status == 0) status = launch();
   if (status == 0) status = driver.synchronize();
   if (status != 0) {
-    results->missing.push_back({kGpuLaunch, absl::StrCat("the driver refuses a kernel: status ", status)});
+    results->not_measured.push_back({kGpuLaunch, absl::StrCat("the driver refuses a kernel: status ", status)});
     return;
   }
-  std::vector<double> each, whole;
-  for (const double time : TimesOf(kGpuSeconds, [&] {
-         for (int i = 0; i < kLaunches; ++i) launch();
-         driver.synchronize();
-       })) {
-    each.push_back(time / kLaunches * 1e9);
-  }
-  for (const double time : TimesOf(kGpuSeconds, [&] {
-         launch();
-         driver.synchronize();
-       })) {
-    whole.push_back(time * 1e9);
-  }
-  results->measured.push_back({kGpuLaunch, 0, "ns", SpreadOf(each, false), "an empty kernel, 500 in a row"});
-  results->measured.push_back({"gpu launch and wait", 0, "ns", SpreadOf(whole, false), "an empty kernel, waited for"});
+  const auto each = [&](int count) {
+    return TimeOfEach(count, kGpuSeconds, [&] {
+      for (int i = 0; i < count; ++i) launch();
+      driver.synchronize();
+    });
+  };
+  results->measured.push_back({each(kLaunches), kGpuLaunch, 0, "ns", "an empty kernel, 500 in a row"});
+  results->measured.push_back({each(1), "gpu launch and wait", 0, "ns", "an empty kernel, waited for"});
 }
 
 // `in_a_row`: copies between two waits, so that waiting is no part of a short one's time.
 void MeasureCopy(const char* what, const char* method, const Driver& driver, int in_a_row,
-                 absl::FunctionRef<int()> copy, Measurements* results) {
+                 absl::FunctionRef<int()> copy, Calibration* results) {
   int status = copy();
   if (status == 0) status = driver.synchronize();
   if (status != 0) {
-    results->missing.push_back({what, absl::StrCat("the driver refuses it: status ", status)});
+    results->not_measured.push_back({what, absl::StrCat("the driver refuses it: status ", status)});
     return;
   }
-  std::vector<double> rates;
-  for (const double time : TimesOf(kGpuSeconds, [&] {
-         for (int i = 0; i < in_a_row; ++i) copy();
-         driver.synchronize();
-       })) {
-    rates.push_back(static_cast<double>(in_a_row * kCopyBytes) / time / 1e9);
-  }
-  results->measured.push_back({what, 0, "GB/s", SpreadOf(rates, true), absl::StrCat(method, ", 64 MiB")});
+  const Spread rates = RateOf(static_cast<double>(in_a_row * kCopyBytes), kGpuSeconds, [&] {
+    for (int i = 0; i < in_a_row; ++i) copy();
+    driver.synchronize();
+  });
+  results->measured.push_back({rates, what, 0, "GB/s", absl::StrCat(method, ", 64 MiB")});
 }
 
-void MeasureCopies(const Driver& driver, Measurements* results) {
+void MeasureCopies(const Driver& driver, Calibration* results) {
   Address device = 0, other = 0;
   void* pinned = nullptr;
   const auto pageable = std::make_unique<char[]>(kCopyBytes);  // zeroed, so its pages are allocated
@@ -111,7 +94,7 @@ void MeasureCopies(const Driver& driver, Measurements* results) {
   if (status == 0) status = driver.allocate(&other, kCopyBytes);
   if (status == 0) status = driver.allocate_pinned(&pinned, kCopyBytes, 0);
   if (status != 0) {
-    results->missing.push_back({"gpu copies", absl::StrCat("the driver refuses memory: status ", status)});
+    results->not_measured.push_back({"gpu copies", absl::StrCat("the driver refuses memory: status ", status)});
     return;
   }
   const auto to_device = [&](const void* from) {
@@ -127,23 +110,23 @@ void MeasureCopies(const Driver& driver, Measurements* results) {
       [&] { return driver.inside(other, device, kCopyBytes); }, results);
 }
 
-Measurements MeasureInThisProcess() {
-  Measurements results;
+Calibration MeasureInThisProcess() {
+  Calibration results;
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  Driver driver;
+  const Driver driver(library);
   void* context = nullptr;
   char name[128] = "";
   if (library == nullptr) {
-    results.missing.push_back({"gpu", kNoGpu});
-  } else if (!FindDriver(library, &driver)) {
-    results.missing.push_back({"gpu", "libcuda.so.1 lacks functions of CUDA 7"});
+    results.not_measured.push_back({"gpu", kNoGpu});
+  } else if (!driver.has_all) {
+    results.not_measured.push_back({"gpu", "libcuda.so.1 lacks functions of CUDA 7"});
   } else if (const int status = driver.init(0); status != 0) {
-    results.missing.push_back({"gpu", absl::StrCat("the driver finds none: cuInit returns ", status)});
+    results.not_measured.push_back({"gpu", absl::StrCat("the driver finds none: cuInit returns ", status)});
   } else if (driver.get_name(name, sizeof name - 1, 0) != 0 || driver.retain(&context, 0) != 0 ||
              driver.set_current(context) != 0) {
-    results.missing.push_back({"gpu", "the driver gives no context on its first GPU"});
+    results.not_measured.push_back({"gpu", "the driver gives no context on its first GPU"});
   } else {
-    results.missing.push_back({"gpu", absl::StrCat(kNamePrefix, name)});
+    results.gpu = name;
     MeasureLaunches(driver, &results);
     MeasureCopies(driver, &results);
   }
@@ -152,16 +135,8 @@ Measurements MeasureInThisProcess() {
 
 }  // namespace
 
-GpuMeasurements MeasureGpu(const std::vector<int>& processors) {
-  GpuMeasurements gpu = {.name = "",
-                         .results = MeasureInChild(processors, kGpuChildSeconds, "gpu", &MeasureInThisProcess)};
-  std::vector<NotMeasured>& missing = gpu.results.missing;
-  const auto named = absl::c_find_if(
-      missing, [](const NotMeasured& one) { return one.what == "gpu" && absl::StartsWith(one.reason, kNamePrefix); });
-  if (named == missing.end()) return gpu;
-  gpu.name = std::string(absl::StripPrefix(named->reason, kNamePrefix));
-  missing.erase(named);
-  return gpu;
+Calibration MeasureGpu(const std::vector<int>& processors) {
+  return MeasureInChild(processors, kGpuChildSeconds, "gpu", &MeasureInThisProcess);
 }
 
 }  // namespace dlhook::analyzer::calibrate

@@ -13,22 +13,17 @@
 
 namespace dlhook::analyzer::inline calibrate {
 
-// A child's answer: its results, and how long its threads waited for a processor.
-struct Measurements {
-  std::vector<Measurement> measured = {};
-  std::vector<NotMeasured> missing = {};
-  RunTime run_time = {};
-
-  void Add(Measurements more);
-};
-
 // Runs `measure` in a child that may run on `processors` and whose environment does not limit libraries' threads or
 // instructions. If the child crashes or takes more than `seconds`, its measurements (`what`) are missing.
-Measurements MeasureInChild(const std::vector<int>& processors, int seconds, absl::string_view what,
-                            absl::FunctionRef<Measurements()> measure);
+Calibration MeasureInChild(const std::vector<int>& processors, int seconds, absl::string_view what,
+                           absl::FunctionRef<Calibration()> measure);
+// Of the threads of all these children.
+RunTime RunTimeOfChildren();
 
-// Seconds of one `work()`, repeated for about `seconds`; at least five times.
-std::vector<double> TimesOf(double seconds, absl::FunctionRef<void()> work);
+// Of `work()`, repeated for about `seconds`, at least five times: ns of each of `count` things that it does, or how many
+// billions of `amount` it does in a second.
+Spread TimeOfEach(int count, double seconds, absl::FunctionRef<void()> work);
+Spread RateOf(double amount, double seconds, absl::FunctionRef<void()> work);
 
 using Clock = std::chrono::steady_clock;
 inline double SecondsSince(Clock::time_point start) {
@@ -37,14 +32,10 @@ inline double SecondsSince(Clock::time_point start) {
 
 // Bandwidth: L2, L3 and memory, read with one thread and with all; memory also by triad (McCalpin's STREAM: a = b + s c). Also the
 // time to pass work to all threads and to wait for them.
-Measurements MeasureBandwidth(const std::vector<int>& processors);
+Calibration MeasureBandwidth(const std::vector<int>& processors);
 
-struct GpuMeasurements {
-  std::string name;  // empty: none
-  Measurements results;
-};
-// The cost of launches and copies on the first GPU. Uses only the driver: libcuda.so.1, found by the loader.
-GpuMeasurements MeasureGpu(const std::vector<int>& processors);
+// The name of the first GPU, and the cost of launches and copies on it. Uses only the driver: libcuda.so.1, found by the loader.
+Calibration MeasureGpu(const std::vector<int>& processors);
 
 // Libraries that multiply matrices, found by the loader or inside a Python's packages: names and paths for dlopen, each library once as far as its name shows. `python`: an interpreter whose packages are
 // searched; empty: the one in the PATH.
@@ -52,8 +43,8 @@ std::vector<std::string> ProductLibraries(const std::string& python);
 
 // GFLOP/s of matrix products with the fastest available library: f32, f64, bf16 and int8 with one thread and with all, and the cost of the smallest product. `libraries`: names and
 // paths for dlopen; those that can't be opened are left out, or reported as missing if `is_asked`.
-Measurements MeasureProducts(const std::vector<int>& processors, const std::vector<std::string>& libraries,
-                             bool is_asked);
+Calibration MeasureProducts(const std::vector<int>& processors, const std::vector<std::string>& libraries,
+                            bool is_asked);
 
 // What the neighbours that are built into `dlhook contend` do: use one part of the machine for ever.
 enum class LoadKind : uint8_t { kProcessors, kCache, kMemory, kDisk };

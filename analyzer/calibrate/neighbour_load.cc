@@ -3,13 +3,11 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <thread>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/calibrate/measuring.h"
-#include "analyzer/calibrate/this_machine.h"
 
 namespace dlhook::analyzer::inline calibrate {
 namespace {

@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <link.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -154,7 +153,7 @@ int64_t SizeFor(double flops_per_second) {
 }
 
 struct Timed {
-  std::vector<double> rates = {};  // GFLOP/s
+  Spread rates;  // GFLOP/s
   int64_t n = 0;
 };
 
@@ -172,11 +171,7 @@ std::optional<Timed> TimeProducts(const Function& function, void* address, doubl
   }
   Operands operands(function, n);
   Multiply(function, address, n, &operands);
-  Timed timed = {.n = n};
-  for (const double time : TimesOf(seconds, [&] { Multiply(function, address, n, &operands); })) {
-    timed.rates.push_back(FlopsOf(n) / time / 1e9);
-  }
-  return timed;
+  return Timed{RateOf(FlopsOf(n), seconds, [&] { Multiply(function, address, n, &operands); }), n};
 }
 
 struct Library {
@@ -201,32 +196,29 @@ const Function* FunctionOf(const Library& library, absl::string_view type) {
 }
 
 void MeasureType(const Library& library, absl::string_view type, uint32_t threads, double seconds,
-                 Measurements* results) {
+                 Calibration* results) {
   const Function* function = FunctionOf(library, type);
   if (function == nullptr) return;
   const std::optional<Timed> timed = TimeProducts(*function, dlsym(library.handle, function->symbol), seconds);
   if (!timed) return;
   const std::string method =
       absl::StrFormat("%s of %s, %dx%dx%d", function->symbol, library.path, timed->n, timed->n, timed->n);
-  results->measured.push_back({std::string(type), threads, "GFLOP/s", SpreadOf(timed->rates, true), method});
+  results->measured.push_back({timed->rates, std::string(type), threads, "GFLOP/s", method});
 }
 
 // The cost of a call that computes almost nothing.
-void MeasureCall(const Library& library, Measurements* results) {
+void MeasureCall(const Library& library, Calibration* results) {
   constexpr int kCalls = 200;
   const Function* function = FunctionOf(library, "f32");
   if (function == nullptr) return;
   void* address = dlsym(library.handle, function->symbol);
   Operands operands(*function, 1);
-  std::vector<double> each;
-  Multiply(*function, address, 1, &operands);
-  for (const double time : TimesOf(0.05, [&] {
-         for (int i = 0; i < kCalls; ++i) Multiply(*function, address, 1, &operands);
-       })) {
-    each.push_back(time / kCalls * 1e9);
-  }
-  results->measured.push_back(
-      {kCallCost, 1, "ns", SpreadOf(each, false), absl::StrCat(function->symbol, " of ", library.path, ", 1x1x1")});
+  const auto calls = [&] {
+    for (int i = 0; i < kCalls; ++i) Multiply(*function, address, 1, &operands);
+  };
+  calls();
+  results->measured.push_back({TimeOfEach(kCalls, 0.05, calls), kCallCost, 1, "ns",
+                               absl::StrCat(function->symbol, " of ", library.path, ", 1x1x1")});
 }
 
 // The fastest library of each type in a short trial.
@@ -236,37 +228,37 @@ struct Fastest {
 };
 using FastestMap = std::map<absl::string_view, Fastest>;
 
-Measurements TryLibrary(const std::vector<int>& processors, const std::string& name, bool is_asked) {
+Calibration TryLibrary(const std::vector<int>& processors, const std::string& name, bool is_asked) {
   return MeasureInChild(processors, kProductChildSeconds, name, [&] {
-    Measurements results;
+    Calibration results;
     const Library library = Open(name);
     if (library.handle == nullptr) {
       const char* reason = dlerror();
-      if (is_asked) results.missing.push_back({name, reason == nullptr ? "it can't be loaded" : reason});
+      if (is_asked) results.not_measured.push_back({name, reason == nullptr ? "it can't be loaded" : reason});
       return results;
     }
     for (const absl::string_view type : kProductTypes) MeasureType(library, type, 0, kTrialSeconds, &results);
     if (is_asked && results.measured.empty())
-      results.missing.push_back({name, "it exports no product that dlhook knows"});
+      results.not_measured.push_back({name, "it exports no product that dlhook knows"});
     return results;
   });
 }
 
 FastestMap TryLibraries(const std::vector<int>& processors, const std::vector<std::string>& libraries, bool is_asked,
-                        Measurements* results) {
+                        Calibration* results) {
   FastestMap fastest;
   const Clock::time_point start = Clock::now();
   for (const std::string& name : libraries) {
     if (SecondsSince(start) > kSearchSeconds) {
-      results->missing.push_back({name, "no time was left to try it: --library tries it alone"});
+      results->not_measured.push_back({name, "no time was left to try it: --library tries it alone"});
       continue;
     }
-    Measurements trial = TryLibrary(processors, name, is_asked);
+    Calibration trial = TryLibrary(processors, name, is_asked);
     for (const Measurement& one : trial.measured) {
       const auto type = absl::c_find(kProductTypes, one.what);
       if (type == std::end(kProductTypes)) continue;
       Fastest& best = fastest[*type];
-      if (one.spread.best > best.rate) best = {one.spread.best, name};
+      if (one.best > best.rate) best = {one.best, name};
     }
     trial.measured.clear();
     results->Add(std::move(trial));
@@ -290,13 +282,13 @@ std::vector<std::string> ProductLibraries(const std::string& python) {
   return libraries;
 }
 
-Measurements MeasureProducts(const std::vector<int>& processors, const std::vector<std::string>& libraries,
-                             bool is_asked) {
-  Measurements results;
+Calibration MeasureProducts(const std::vector<int>& processors, const std::vector<std::string>& libraries,
+                            bool is_asked) {
+  Calibration results;
   const FastestMap fastest = TryLibraries(processors, libraries, is_asked, &results);
   for (const absl::string_view type : kProductTypes) {
     if (!fastest.contains(type)) {
-      results.missing.push_back({std::string(type), "no library was found that multiplies such matrices here"});
+      results.not_measured.push_back({std::string(type), "no library was found that multiplies such matrices here"});
     }
   }
   for (const std::vector<int>& threads : OneAndAll(processors)) {
@@ -304,7 +296,7 @@ Measurements MeasureProducts(const std::vector<int>& processors, const std::vect
     for (const auto& [type, best] : fastest) names.insert(best.library);
     for (const std::string& name : names) {
       results.Add(MeasureInChild(threads, kProductChildSeconds, name, [&] {
-        Measurements found;
+        Calibration found;
         const Library library = Open(name);
         if (library.handle == nullptr) return found;
         for (const auto& [type, best] : fastest) {

@@ -55,16 +55,6 @@ uint32_t CountOf(const std::string& list, const std::vector<int>& processors) {
   return count;
 }
 
-struct PeakRow {
-  const Measurement* measured = nullptr;
-  const NotMeasured* missing = nullptr;
-};
-
-TypedColumn<PeakRow> ValueColumn(std::string name, std::string explanation, double Spread::*value) {
-  return {RealColumn(std::move(name), "", Better::kNeither, std::move(explanation)),
-          [value](const PeakRow& row) { return row.measured == nullptr ? Cell() : Cell(row.measured->spread.*value); }};
-}
-
 std::string ProcessorText(const Calibration& calibration) {
   const ProcessorInfo& processor = calibration.processor;
   return absl::StrFormat(
@@ -72,6 +62,15 @@ std::string ProcessorText(const Calibration& calibration) {
       processor.name.empty() ? processor.vendor : processor.name, processor.family, processor.model, processor.stepping,
       calibration.microcode.empty() ? "microcode not known" : absl::StrCat("microcode ", calibration.microcode),
       calibration.processors, calibration.processors == 1 ? "" : "s");
+}
+
+// "2026-11-23T05:40:00Z"
+std::string UtcNow() {
+  const time_t now = ::time(nullptr);
+  tm parts = {};
+  gmtime_r(&now, &parts);
+  char text[32];
+  return {text, strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
 }  // namespace
@@ -86,8 +85,6 @@ ProcessorInfo ThisProcessorInfo() {
           .threads_per_core = id.threads_per_core,
           .instruction_sets = id.instruction_sets};
 }
-
-std::string Microcode() { return ValueIn("/proc/cpuinfo", "microcode"); }
 
 std::vector<int> AllowedProcessors() {
   std::vector<int> allowed;
@@ -117,14 +114,6 @@ bool RunOn(const std::vector<int>& processors) {
   const bool is_set = sched_setaffinity(0, bytes, set) == 0;
   CPU_FREE(set);
   return is_set;
-}
-
-std::string UtcNow() {
-  const time_t now = ::time(nullptr);
-  tm parts = {};
-  gmtime_r(&now, &parts);
-  char text[32];
-  return {text, strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
 Caches ReadCaches(const std::vector<int>& processors, const std::string& root) {
@@ -161,11 +150,10 @@ RunTime ReadRunTime() {
   return sum;
 }
 
-// The measurements run one after the other, so that they do not disturb each other.
 Calibration DescribeMachine() {
   Calibration machine;
   machine.processor = ThisProcessorInfo();
-  machine.microcode = Microcode();
+  machine.microcode = ValueIn("/proc/cpuinfo", "microcode");
   machine.processors = static_cast<uint32_t>(AllowedProcessors().size());
   const Caches caches = ReadCaches(AllowedProcessors());
   machine.l2_bytes = caches.l2_bytes;
@@ -174,59 +162,52 @@ Calibration DescribeMachine() {
   return machine;
 }
 
+// The measurements run one after the other, so that they do not disturb each other.
 Calibration Calibrate(const CalibrateOptions& options) {
   Calibration calibration = DescribeMachine();
   const std::vector<int> processors = AllowedProcessors();
   const bool is_asked = !options.libraries.empty();
-  Measurements all =
-      MeasureProducts(processors, is_asked ? options.libraries : ProductLibraries(options.python), is_asked);
-  all.Add(MeasureBandwidth(processors));
-  const RunTime run_time = all.run_time;
-  GpuMeasurements gpu = MeasureGpu(processors);
-  all.Add(std::move(gpu.results));
-  calibration.gpu = gpu.name;
+  calibration.Add(
+      MeasureProducts(processors, is_asked ? options.libraries : ProductLibraries(options.python), is_asked));
+  calibration.Add(MeasureBandwidth(processors));
+  const RunTime time = RunTimeOfChildren();
+  const auto wanted = static_cast<double>(time.running_ns + time.waiting_ns);
+  calibration.waiting_percent = wanted > 0 ? 100 * static_cast<double>(time.waiting_ns) / wanted : 0;
+  calibration.Add(MeasureGpu(processors));
   calibration.date = UtcNow();
-  calibration.measured = std::move(all.measured);
-  calibration.missing = std::move(all.missing);
-  const auto wanted = static_cast<double>(run_time.running_ns + run_time.waiting_ns);
-  calibration.waiting_percent = wanted > 0 ? 100 * static_cast<double>(run_time.waiting_ns) / wanted : 0;
   return calibration;
 }
 
 Table CalibrationTable(const Calibration& calibration) {
-  std::vector<PeakRow> rows;
-  for (const Measurement& one : calibration.measured) rows.push_back({.measured = &one});
-  for (const NotMeasured& one : calibration.missing) rows.push_back({.missing = &one});
-  const TypedColumns<PeakRow> columns = {
+  const auto value = [](const char* name, const char* explanation, double Spread::*of) {
+    return TypedColumn<Measurement>(RealColumn(name, "", Better::kNeither, explanation),
+                                    [of](const Measurement& one) { return one.repeats == 0 ? Cell() : Cell(one.*of); });
+  };
+  const TypedColumns<Measurement> columns = {
       {TextColumn("what"),
        "f32, f64, bf16, int8: matrix products of this type; L2, L3, memory: reading them; triad: a = b + s c; call: of "
        "a library, whatever it computes; dividing: handing work to all threads and waiting for them.",
-       [](const PeakRow& row) { return row.measured != nullptr ? row.measured->what : row.missing->what; }},
+       &Measurement::what},
       {NumberColumn("threads"), "Threads that did it; none of a GPU.",
-       [](const PeakRow& row) {
-         return row.measured != nullptr && row.measured->threads > 0 ? Cell(static_cast<int64_t>(row.measured->threads))
-                                                                     : Cell();
-       }},
-      ValueColumn("best", "The fastest repeat: what bounds are made of.", &Spread::best),
-      {TextColumn("unit"), "Of best, median and quartiles.",
-       [](const PeakRow& row) { return KnownText(row.measured != nullptr ? row.measured->unit : ""); }},
-      ValueColumn("median", "Half of the repeats are below it.", &Spread::median),
-      ValueColumn("low_quartile", "A quarter of the repeats is below it.", &Spread::low),
-      ValueColumn("high_quartile", "A quarter of the repeats is above it.", &Spread::high),
+       [](const Measurement& one) { return one.threads > 0 ? Cell(int64_t{one.threads}) : Cell(); }},
+      value("best", "The fastest repeat: what bounds are made of.", &Spread::best),
+      {TextColumn("unit"), "Of best, median and quartiles.", Known(&Measurement::unit)},
+      value("median", "Half of the repeats are below it.", &Spread::median),
+      value("low_quartile", "A quarter of the repeats is below it.", &Spread::low_quartile),
+      value("high_quartile", "A quarter of the repeats is above it.", &Spread::high_quartile),
       {Detail(NumberColumn("repeats")), "How often it was measured.",
-       [](const PeakRow& row) {
-         return row.measured == nullptr ? Cell() : Cell(static_cast<int64_t>(row.measured->spread.repeats));
-       }},
+       [](const Measurement& one) { return one.repeats == 0 ? Cell() : Cell(int64_t{one.repeats}); }},
       {TextColumn("method"), "By which library or how; in brackets why it could not be measured.",
-       [](const PeakRow& row) {
-         return row.measured != nullptr ? row.measured->method
-                                        : absl::StrCat("[not measured: ", row.missing->reason, "]");
-       }},
+       &Measurement::method},
   };
+  std::vector<Measurement> rows = calibration.measured;
+  for (const NotMeasured& one : calibration.not_measured) {
+    rows.push_back({{}, one.what, 0, "", absl::StrCat("[not measured: ", one.reason, "]")});
+  }
   Table table = NewTable("peaks", "What this machine computes and moves at most", columns, rows);
   table.notes.push_back(absl::StrCat("Processor: ", ProcessorText(calibration), "."));
   if (!calibration.gpu.empty()) table.notes.push_back(absl::StrCat("GPU: ", calibration.gpu, "."));
-  for (const NotMeasured& one : calibration.missing) {
+  for (const NotMeasured& one : calibration.not_measured) {
     table.notes.push_back(absl::StrCat("Not measured: ", one.what, ": ", one.reason, "."));
   }
   if (calibration.waiting_percent > kBusyPercent) {

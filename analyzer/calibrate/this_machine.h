@@ -8,11 +8,9 @@
 namespace dlhook::analyzer::inline calibrate {
 
 ProcessorInfo ThisProcessorInfo();
-std::string Microcode();               // empty: unknown to the kernel
 std::vector<int> AllowedProcessors();  // numbers of those available to this process
 // The sets of processors for measurements: the first one alone, then all.
 std::vector<std::vector<int>> OneAndAll(const std::vector<int>& processors);
-std::string UtcNow();  // "2026-11-23T05:40:00Z"
 
 struct Caches {
   uint64_t l2_bytes = 0;    // of one core; 0: not in sysfs

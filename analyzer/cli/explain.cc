@@ -132,8 +132,7 @@ absl::StatusOr<std::vector<Table>> EmptyTables() {
   // So that there are columns about peaks.
   Calibration calibration;
   calibration.processors = 1;
-  calibration.measured.push_back(
-      {.what = "f32", .threads = 1, .unit = "GFLOP/s", .spread = SpreadOf({1}, true), .method = ""});
+  calibration.measured.push_back({SpreadOf({1}, true), "f32", 1, "GFLOP/s", ""});
   model.processes.emplace_back().processors = 1;
   const Peaks peaks(model, &calibration);
   model.processes.clear();

@@ -30,7 +30,7 @@ int64_t LeastKept(const std::vector<Weights>& totals, size_t most_nodes) {
   return *nth + 1;
 }
 
-// The stacks of a run as a tree, for web/src/flame.js.
+// The stacks of a run as a tree, for web/src/views/callers.js.
 // {"functions": [[name, kind, object, file]], "left_out": N, "parent": [], "function": [], "line": [], "total": [], "self": []}
 // with the root first, parents before children, times in ns. The `most_nodes` heaviest, others are in their parents' totals.
 Json CallTree(const Profile& profile, size_t most_nodes) {
@@ -86,12 +86,11 @@ Json Answer(const StepFacts& facts) {
                       {"update", row.update_ns},
                       {"time", row.total_ns}});
   }
-  return {{"what_ran", WhatRan(facts)},           {"how_long", HowLong(facts)},
-          {"step_noun", facts.StepNoun()},        {"step_ns", facts.step_ns()},
-          {"mean_ns", TimesOf(facts).mean_ns},    {"has_steps", facts.HasSteps()},
-          {"has_gpu_times", facts.HasGpuTimes()}, {"parts", std::move(parts)},
-          {"layers", std::move(layers)},          {"step_remarks", StepRemarks(facts)},
-          {"not_seen", RunRemarks(facts.model())}};
+  return {{"what_ran", WhatRan(facts)},         {"how_long", HowLong(facts)},
+          {"step_noun", facts.StepNoun()},      {"step_ns", facts.step_ns()},
+          {"mean_ns", TimesOf(facts).mean_ns},  {"has_gpu_times", facts.HasGpuTimes()},
+          {"parts", std::move(parts)},          {"layers", std::move(layers)},
+          {"step_remarks", StepRemarks(facts)}, {"not_seen", RunRemarks(facts.model())}};
 }
 
 Json RoofsJson(const Peaks* peaks) {

@@ -40,7 +40,7 @@ std::string ReportPage(const StepFacts& facts, const std::vector<Table>& tables)
 //
 // {"names": [[name, class, details]], "layers": [name], "directions": [name],
 //  "windows": [{"id", "title", "start", "length", "left_out", "shorter_than", "tracks_left_out",
-//               "tracks": [{"group", "name", "gpu", "start": [], "duration": [], "depth": [], "text": [], "layer": [],
+//               "tracks": [{"group", "name", "start": [], "duration": [], "depth": [], "text": [], "layer": [],
 //                           "direction": []}]}]}
 // Times are in nanoseconds since the run (tracks: since the window) began; layer -1: none.
 nlohmann::ordered_json Timelines(const StepFacts& facts, size_t most_slices);

@@ -1,11 +1,9 @@
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 #include "absl/strings/str_join.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/gpu/gpu_division.h"
-#include "analyzer/layers/attribution.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/page/report_page.h"
 #include "analyzer/steps/phases.h"
@@ -16,28 +14,7 @@
 namespace dlhook::analyzer::inline page {
 namespace {
 
-// Names of slices, each once: what the page shows for a call, a scope, an activity of a GPU.
-
-class SliceNames {
- public:
-  explicit SliceNames(const TraceModel& model) : model_(model), rules_(model) {}
-
-  uint32_t OfCall(CallIndex call);
-  uint32_t OfScope(ScopeIndex scope);
-  uint32_t OfGpu(GpuIndex activity);
-  uint32_t Index(std::string name, const char* kind, std::string details);
-  // [[name, class, details]]; classes: library, waiting, preparing, framework, range, input, kernel, copy, communication, queued,
-  // step, and phases of steps.
-  const nlohmann::ordered_json& json() const { return names_; }
-
- private:
-  const TraceModel& model_;
-  const ActivityRules rules_;
-  std::map<OpIndex, uint32_t> of_op_;
-  std::map<std::pair<NameIndex, ScopeKind>, uint32_t> of_scope_;
-  std::map<std::tuple<std::string, std::string, std::string>, uint32_t> index_;
-  nlohmann::ordered_json names_ = nlohmann::ordered_json::array();
-};
+using Json = nlohmann::ordered_json;
 
 // What is known of it, without empty parts.
 std::string Details(const std::vector<std::string>& parts) {
@@ -54,58 +31,74 @@ std::string NameOfOp(const Op& op) {
   return KindLabel(op);
 }
 
-uint32_t SliceNames::Index(std::string name, const char* kind, std::string details) {
-  const auto [at, is_new] = index_.try_emplace({name, kind, details}, static_cast<uint32_t>(names_.size()));
-  if (is_new) names_.push_back({std::move(name), kind, std::move(details)});
-  return at->second;
-}
+// Names of slices, each once: what the page shows for a call, a scope, an activity of a GPU.
+class SliceNames {
+ public:
+  explicit SliceNames(const TraceModel& model) : model_(model), rules_(model) {}
 
-uint32_t SliceNames::OfCall(CallIndex call) {
-  const OpIndex index = model_.calls.op[call];
-  if (const auto known = of_op_.find(index); known != of_op_.end()) return known->second;
-  const Op& op = model_.ops[index];
-  const bool prepares = op.is_creation || op.is_trial || IsKind(op, OpKind::kSearch);
-  const char* const kind = rules_.Waits(call)                ? "waiting"
-                           : prepares                        ? "preparing"
-                           : IsKind(op, OpKind::kCollective) ? "communication"
-                           : IsKind(op, OpKind::kCopy)       ? "copy"
-                                                             : "library";
-  const std::string direction = op.direction == Direction::kUnknown ? "" : DirectionName(op.direction);
-  return of_op_[index] =
-             Index(NameOfOp(op), kind,
-                   Details({op.function, direction, op.problem, op.types, op.implementation, op.algorithm}));
-}
+  // [[name, class, details]]; classes: library, waiting, preparing, framework, range, input, kernel, copy, communication, queued,
+  // step, and phases of steps.
+  const Json& json() const { return names_; }
 
-uint32_t SliceNames::OfScope(ScopeIndex scope) {
-  const std::pair key(model_.scopes.look[scope].name, model_.scopes.look[scope].kind);
-  if (const auto known = of_scope_.find(key); known != of_scope_.end()) return known->second;
-  const char* const kind = rules_.IsInput(scope)                                        ? "input"
-                           : CollectiveOf(model_.names[model_.scopes.look[scope].name]) ? "communication"
-                           : rules_.IsBracket(scope)                                    ? "range"
-                                                                                        : "framework";
-  return of_scope_[key] = Index(ScopeLabel(model_, scope), kind, model_.names[key.first]);
-}
-
-uint32_t SliceNames::OfGpu(GpuIndex activity) {
-  const GpuActivityColumns& gpu = model_.gpu;
-  const auto human = [&] { return HumanCell(static_cast<int64_t>(gpu.bytes[activity]), "bytes"); };
-  if (gpu.kind[activity] == GpuActivityKind::kCopy) {
-    return Index("copy", "copy",
-                 Details({EnumName(gpu.direction[activity]), EnumName(gpu.host_memory[activity]), human()}));
+  uint32_t Index(std::string name, const char* kind, std::string details) {
+    const auto [at, is_new] = index_.try_emplace({name, kind, details}, static_cast<uint32_t>(names_.size()));
+    if (is_new) names_.push_back({std::move(name), kind, std::move(details)});
+    return at->second;
   }
-  if (gpu.kind[activity] == GpuActivityKind::kSet) return Index("memset", "copy", human());
-  const char* const kind = GpuWorkOf(model_, activity) == GpuWork::kCommunication ? "communication" : "kernel";
-  const GpuKernelIndex kernel = gpu.kernel[activity];
-  if (kernel == kNone) return Index(EnumName(gpu.kind[activity]), kind, "");
-  const GpuKernel& facts = model_.gpu_kernels[kernel];
-  const auto name = [&](NameIndex of) { return of == kNone ? std::string() : model_.names[of]; };
-  const auto size = [](const uint32_t(&of)[3]) { return absl::StrJoin(of, "x"); };
-  return Index(
-      facts.short_name == kNone ? "kernel" : name(facts.short_name), kind,
-      Details({name(facts.name), absl::StrCat("grid ", size(facts.grid)), absl::StrCat("block ", size(facts.block))}));
-}
 
-using Json = nlohmann::ordered_json;
+  uint32_t OfCall(CallIndex call) {
+    const OpIndex index = model_.calls.op[call];
+    if (const auto known = of_op_.find(index); known != of_op_.end()) return known->second;
+    const Op& op = model_.ops[index];
+    const bool prepares = op.is_creation || op.is_trial || IsKind(op, OpKind::kSearch);
+    const char* const kind = rules_.Waits(call)                ? "waiting"
+                             : prepares                        ? "preparing"
+                             : IsKind(op, OpKind::kCollective) ? "communication"
+                             : IsKind(op, OpKind::kCopy)       ? "copy"
+                                                               : "library";
+    const std::string direction = op.direction == Direction::kUnknown ? "" : DirectionName(op.direction);
+    return of_op_[index] =
+               Index(NameOfOp(op), kind,
+                     Details({op.function, direction, op.problem, op.types, op.implementation, op.algorithm}));
+  }
+
+  uint32_t OfScope(ScopeIndex scope) {
+    const std::pair key(model_.scopes.look[scope].name, model_.scopes.look[scope].kind);
+    if (const auto known = of_scope_.find(key); known != of_scope_.end()) return known->second;
+    const char* const kind = rules_.IsInput(scope)                                        ? "input"
+                             : CollectiveOf(model_.names[model_.scopes.look[scope].name]) ? "communication"
+                             : rules_.IsBracket(scope)                                    ? "range"
+                                                                                          : "framework";
+    return of_scope_[key] = Index(ScopeLabel(model_, scope), kind, model_.names[key.first]);
+  }
+
+  uint32_t OfGpu(GpuIndex activity) {
+    const GpuActivityColumns& gpu = model_.gpu;
+    const auto human = [&] { return HumanCell(static_cast<int64_t>(gpu.bytes[activity]), "bytes"); };
+    if (gpu.kind[activity] == GpuActivityKind::kCopy) {
+      return Index("copy", "copy",
+                   Details({EnumName(gpu.direction[activity]), EnumName(gpu.host_memory[activity]), human()}));
+    }
+    if (gpu.kind[activity] == GpuActivityKind::kSet) return Index("memset", "copy", human());
+    const char* const kind = GpuWorkOf(model_, activity) == GpuWork::kCommunication ? "communication" : "kernel";
+    const GpuKernelIndex kernel = gpu.kernel[activity];
+    if (kernel == kNone) return Index(EnumName(gpu.kind[activity]), kind, "");
+    const GpuKernel& facts = model_.gpu_kernels[kernel];
+    const auto name = [&](NameIndex of) { return of == kNone ? std::string() : model_.names[of]; };
+    const auto size = [](const uint32_t(&of)[3]) { return absl::StrJoin(of, "x"); };
+    return Index(facts.short_name == kNone ? "kernel" : name(facts.short_name), kind,
+                 Details({name(facts.name), absl::StrCat("grid ", size(facts.grid)),
+                          absl::StrCat("block ", size(facts.block))}));
+  }
+
+ private:
+  const TraceModel& model_;
+  const ActivityRules rules_;
+  std::map<OpIndex, uint32_t> of_op_;
+  std::map<std::pair<NameIndex, ScopeKind>, uint32_t> of_scope_;
+  std::map<std::tuple<std::string, std::string, std::string>, uint32_t> index_;
+  Json names_ = Json::array();
+};
 
 constexpr size_t kMostTracks = 64;
 constexpr int64_t kLeastQueuedPercent = 5;  // of the time between two readings: less is not shown
@@ -135,7 +128,6 @@ struct Slice {
 
 struct Track {
   std::string group, name;
-  bool is_gpu = false;
   std::vector<Slice> slices;
   int64_t busy_ns = 0;  // of its outermost slices
 };
@@ -322,7 +314,6 @@ class WindowReader {
       if (is_new) {
         at->second.group = GroupOf(model_, device.process);
         at->second.name = absl::StrCat("GPU ", device.ordinal, " stream ", gpu.stream[activity]);
-        at->second.is_gpu = true;
       }
       Add(gpu.start_ns[activity], gpu.end_ns[activity], 0, names_.OfGpu(activity), gpu_places_[activity], &at->second);
     }
@@ -380,15 +371,10 @@ Json TrackJson(const Track& track, int64_t start_ns) {
     layer.push_back(slice.place.layer == kNone ? -1 : static_cast<int64_t>(slice.place.layer));
     direction.push_back(static_cast<int>(slice.place.direction));
   }
-  return {{"group", track.group},
-          {"name", track.name},
-          {"gpu", track.is_gpu},
-          {"start", std::move(start)},
-          {"duration", std::move(duration)},
-          {"depth", std::move(depth)},
-          {"text", std::move(text)},
-          {"layer", std::move(layer)},
-          {"direction", std::move(direction)}};
+  return {{"group", track.group},      {"name", track.name},
+          {"start", std::move(start)}, {"duration", std::move(duration)},
+          {"depth", std::move(depth)}, {"text", std::move(text)},
+          {"layer", std::move(layer)}, {"direction", std::move(direction)}};
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // Medians and quartiles; look-up.
 #include "analyzer/peaks/calibration.h"
 
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+
+namespace dlhook::values {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Processor, vendor, name, family, model, stepping, threads_per_core, instruction_sets)
+}  // namespace dlhook::values
 
 namespace dlhook::analyzer::inline peaks {
 namespace {
@@ -24,73 +27,16 @@ double Quantile(const std::vector<double>& sorted, double part) {
 }
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 constexpr int kFormat = 1;
 constexpr char kPrefix[] = "calibration-";
 constexpr char kSuffix[] = ".json";
 constexpr uint64_t kMaxBytes = 1 << 20;
 
-Json ProcessorJson(const ProcessorInfo& processor) {
-  return {{"vendor", processor.vendor},
-          {"name", processor.name},
-          {"family", processor.family},
-          {"model", processor.model},
-          {"stepping", processor.stepping},
-          {"threads_per_core", processor.threads_per_core},
-          {"instruction_sets", processor.instruction_sets}};
-}
-
-ProcessorInfo ReadProcessor(const Json& json) {
-  return {.vendor = json.at("vendor"),
-          .name = json.at("name"),
-          .family = json.at("family"),
-          .model = json.at("model"),
-          .stepping = json.at("stepping"),
-          .threads_per_core = json.at("threads_per_core"),
-          .instruction_sets = json.at("instruction_sets")};
-}
-
-Json MeasurementJson(const Measurement& measurement) {
-  const Spread& spread = measurement.spread;
-  return {{"what", measurement.what},     {"threads", measurement.threads}, {"unit", measurement.unit},
-          {"best", spread.best},          {"median", spread.median},        {"low_quartile", spread.low},
-          {"high_quartile", spread.high}, {"repeats", spread.repeats},      {"method", measurement.method}};
-}
-
-Measurement MeasurementOf(const Json& json) {
-  return {.what = json.at("what"),
-          .threads = json.at("threads"),
-          .unit = json.at("unit"),
-          .spread = {.best = json.at("best"),
-                     .median = json.at("median"),
-                     .low = json.at("low_quartile"),
-                     .high = json.at("high_quartile"),
-                     .repeats = json.at("repeats")},
-          .method = json.at("method")};
-}
-
-bool IsPlausible(const Measurement& measurement) {
-  const Spread& spread = measurement.spread;
-  for (const double value : {spread.best, spread.median, spread.low, spread.high}) {
-    if (!std::isfinite(value) || value <= 0) return false;
-  }
-  return true;
-}
-
-Calibration CalibrationOf(const Json& json) {
-  Calibration calibration = {.processor = ReadProcessor(json.at("processor")),
-                             .microcode = json.at("microcode"),
-                             .processors = json.at("processors"),
-                             .l2_bytes = json.at("l2_bytes"),
-                             .l3_bytes = json.at("l3_bytes"),
-                             .gpu = json.at("gpu"),
-                             .date = json.at("date"),
-                             .tool_version = json.at("tool_version"),
-                             .waiting_percent = json.at("waiting_percent")};
-  for (const Json& one : json.at("measured")) calibration.measured.push_back(MeasurementOf(one));
-  for (const Json& one : json.at("not_measured")) calibration.missing.push_back({one.at("what"), one.at("reason")});
-  return calibration;
+bool IsPlausible(const Spread& spread) {
+  return absl::c_all_of(std::array{spread.best, spread.median, spread.low_quartile, spread.high_quartile},
+                        [](double value) { return std::isfinite(value) && value > 0; });
 }
 
 std::string Safe(std::string text) {
@@ -102,13 +48,25 @@ std::string Safe(std::string text) {
 
 }  // namespace
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Measurement, what, threads, unit, best, median, low_quartile, high_quartile, repeats,
+                                   method)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NotMeasured, what, reason)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Calibration, processor, microcode, processors, l2_bytes, l3_bytes, gpu, date,
+                                   tool_version, waiting_percent, measured, not_measured)
+
 Spread SpreadOf(std::vector<double> values, bool is_rate) {
   absl::c_sort(values);
   return {.best = is_rate ? values.back() : values.front(),
           .median = Quantile(values, 0.5),
-          .low = Quantile(values, 0.25),
-          .high = Quantile(values, 0.75),
+          .low_quartile = Quantile(values, 0.25),
+          .high_quartile = Quantile(values, 0.75),
           .repeats = static_cast<int>(values.size())};
+}
+
+void Calibration::Add(Calibration more) {
+  std::move(more.measured.begin(), more.measured.end(), std::back_inserter(measured));
+  std::move(more.not_measured.begin(), more.not_measured.end(), std::back_inserter(not_measured));
+  if (gpu.empty()) gpu = more.gpu;
 }
 
 const Measurement* Calibration::Find(absl::string_view what, uint32_t threads) const {
@@ -119,22 +77,8 @@ const Measurement* Calibration::Find(absl::string_view what, uint32_t threads) c
 }
 
 std::string CalibrationJson(const Calibration& calibration) {
-  Json json = {{"format", kFormat},
-               {"processor", ProcessorJson(calibration.processor)},
-               {"microcode", calibration.microcode},
-               {"processors", calibration.processors},
-               {"l2_bytes", calibration.l2_bytes},
-               {"l3_bytes", calibration.l3_bytes},
-               {"gpu", calibration.gpu},
-               {"date", calibration.date},
-               {"tool_version", calibration.tool_version},
-               {"waiting_percent", calibration.waiting_percent},
-               {"measured", Json::array()},
-               {"not_measured", Json::array()}};
-  for (const Measurement& one : calibration.measured) json["measured"].push_back(MeasurementJson(one));
-  for (const NotMeasured& one : calibration.missing) {
-    json["not_measured"].push_back({{"what", one.what}, {"reason", one.reason}});
-  }
+  Json json = calibration;
+  json["format"] = kFormat;
   return absl::StrCat(json.dump(1, ' ', false, Json::error_handler_t::replace), "\n");
 }
 
@@ -143,12 +87,11 @@ absl::StatusOr<Calibration> ParseCalibration(absl::string_view text) {
   if (!json.is_object() || !json.contains("format")) return absl::DataLossError("is no calibration of dlhook's");
   if (json["format"] != kFormat) return absl::DataLossError("is of another version of dlhook");
   try {
-    Calibration calibration = CalibrationOf(json);
+    auto calibration = json.get<Calibration>();
     if (calibration.processors == 0) return absl::DataLossError("is damaged: it names no processors");
     for (const Measurement& measurement : calibration.measured) {
-      if (!IsPlausible(measurement)) {
-        return absl::DataLossError(absl::StrCat("is damaged: its \"", measurement.what, "\" can't be"));
-      }
+      if (IsPlausible(measurement)) continue;
+      return absl::DataLossError(absl::StrCat("is damaged: its \"", measurement.what, "\" can't be"));
     }
     return calibration;
   } catch (const Json::exception& error) {

@@ -10,8 +10,8 @@ namespace dlhook::analyzer::inline peaks {
 struct Spread {
   double best = 0;
   double median = 0;
-  double low = 0;  // quartiles
-  double high = 0;
+  double low_quartile = 0;
+  double high_quartile = 0;
   int repeats = 0;
 };
 
@@ -28,12 +28,11 @@ inline constexpr char kCallCost[] = "call";      // of a library, for an almost 
 inline constexpr char kDividing[] = "dividing";  // passing work to all threads and waiting for them
 inline constexpr char kGpuLaunch[] = "gpu launch";
 
-struct Measurement {
+struct Measurement : Spread {
   std::string what;
   uint32_t threads = 0;  // 0: of a GPU
   std::string unit;      // "GFLOP/s", "GB/s", "ns"
-  Spread spread = {};
-  std::string method;  // a clause: library and function, sizes
+  std::string method;    // a clause: library and function, sizes
 };
 
 struct NotMeasured {
@@ -41,6 +40,7 @@ struct NotMeasured {
   std::string reason;  // a clause
 };
 
+// Of a machine; while it is measured also a part of one.
 struct Calibration {
   ProcessorInfo processor;
   std::string microcode;    // "0xa0011d5"; empty: unknown to the kernel
@@ -52,8 +52,9 @@ struct Calibration {
   std::string tool_version;
   double waiting_percent = 0;  // of its threads' time: runnable without a processor
   std::vector<Measurement> measured = {};
-  std::vector<NotMeasured> missing = {};
+  std::vector<NotMeasured> not_measured = {};
 
+  void Add(Calibration more);                                               // what was measured, and what not
   const Measurement* Find(absl::string_view what, uint32_t threads) const;  // null: not measured
 };
 

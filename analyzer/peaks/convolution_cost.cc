@@ -1,7 +1,6 @@
 // The formulas and their sources are in convolution_cost.h.
 #include "analyzer/peaks/convolution_cost.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "absl/algorithm/container.h"

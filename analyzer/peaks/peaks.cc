@@ -153,7 +153,7 @@ void Peaks::TakeMeasured(const Calibration& calibration, uint32_t threads) {
   const uint32_t processors = calibration.processors;
   const auto best = [&](absl::string_view what, uint32_t by) {
     const Measurement* measurement = calibration.Find(what, by);
-    return measurement == nullptr ? 0.0 : measurement->spread.best;
+    return measurement == nullptr ? 0.0 : measurement->best;
   };
   const auto rate_of = [&](absl::string_view what) -> Rate {
     const double one = best(what, 1), all = std::max(one, best(what, processors));
@@ -211,7 +211,7 @@ void Peaks::TakeGpus(const TraceModel& model, const Calibration* calibration) {
                                     : ". Its memory's bandwidth is not known, so it is not said what bounds a call."));
   if (calibration == nullptr || calibration->gpu != first.name) return;
   const Measurement* launch = calibration->Find(kGpuLaunch, 0);
-  if (launch != nullptr) gpu_launch_ns_ = launch->spread.best;
+  if (launch != nullptr) gpu_launch_ns_ = launch->best;
 }
 
 std::optional<Bound> Peaks::BoundOf(const Op& op) const {

@@ -18,20 +18,12 @@ std::string CellText(const Cell& cell) {
 }
 
 void AppendCsv(const Table& table, std::string* out) {
-  const char* separator = "";
-  for (const Column& column : table.columns) {
-    absl::StrAppend(out, separator, CsvField(column.name));
-    separator = ",";
-  }
-  out->push_back('\n');
-  for (const Row& row : table.rows) {
-    separator = "";
-    for (const Cell& cell : row) {
-      absl::StrAppend(out, separator, CellText(cell));
-      separator = ",";
-    }
-    out->push_back('\n');
-  }
+  const auto line = [out](const auto& cells, auto text_of) {
+    absl::StrAppend(out, absl::StrJoin(cells, ",", [&](std::string* to, const auto& cell) { *to += text_of(cell); }),
+                    "\n");
+  };
+  line(table.columns, [](const Column& column) { return CsvField(column.name); });
+  for (const Row& row : table.rows) line(row, CellText);
 }
 
 void AppendMarkdownTable(const Table& table, std::string& out) {
@@ -70,7 +62,7 @@ std::vector<std::string> CsvNotes(const Report& report) {
   for (const Table& table : report.tables) {
     for (const std::string& note : table.notes) notes.push_back(absl::StrCat(table.name, ": ", note));
   }
-  for (std::string& remark : ReportRemarks(report)) notes.push_back(std::move(remark));
+  absl::c_move(ReportRemarks(report), std::back_inserter(notes));
   return notes;
 }
 

@@ -20,15 +20,10 @@ constexpr const char* kBetterNames[] = {"neither", "lower", "higher"};
 static_assert(static_cast<size_t>(Better::kHigher) + 1 == std::size(kBetterNames));
 
 Json CellJson(const Cell& cell) {
-  return std::visit(
-      [](const auto& value) -> Json {
-        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::monostate>) {
-          return nullptr;
-        } else {
-          return value;
-        }
-      },
-      cell);
+  if (const auto* text = std::get_if<CellString>(&cell)) return text->str();
+  if (const auto* integer = std::get_if<int64_t>(&cell)) return *integer;
+  if (const auto* real = std::get_if<double>(&cell)) return *real;
+  return nullptr;
 }
 
 Json ColumnsJson(const Table& table) {
@@ -69,7 +64,7 @@ Json ProcessJson(const ProcessInfo& process) {
           {"rank_variables", std::move(ranks)},
           {"start_ns", process.start_ns},
           {"end_ns", process.end_ns},
-          {"end", EndName(process)},
+          {"end", process.has_footer ? EnumName(process.end) : "open"},
           {"capture_families", process.capture_families},
           {"tool_version", process.tool_version}};
 }
@@ -79,7 +74,7 @@ Json LossesJson(const TraceModel& run) {
   for (const ProcessInfo& process : run.processes) {
     for (const Loss& loss : process.losses) {
       losses.push_back({{"file", process.file},
-                        {"reason", LossReasonName(loss.reason)},
+                        {"reason", EnumName(loss.reason)},
                         {"thread_id", loss.thread_id},
                         {"calls", loss.calls},
                         {"bytes", loss.bytes},
@@ -95,7 +90,7 @@ Json CapabilitiesJson(const TraceModel& run) {
     for (const Capability& capability : process.capabilities) {
       capabilities.push_back({{"file", process.file},
                               {"name", capability.name},
-                              {"state", CapabilityStateName(capability.state)},
+                              {"state", EnumName(capability.state)},
                               {"object", capability.object},
                               {"reason", capability.reason}});
     }
@@ -103,14 +98,9 @@ Json CapabilitiesJson(const TraceModel& run) {
   return capabilities;
 }
 
-Json OdditiesJson(const TraceModel& run) {
-  Json oddities = Json::array();
-  for (const auto& [sentence, count] : run.oddities) oddities.push_back({{"sentence", sentence}, {"count", count}});
-  return oddities;
-}
-
 Json RunJson(const TraceModel& run) {
-  Json processes = Json::array();
+  Json processes = Json::array(), oddities = Json::array();
+  for (const auto& [sentence, count] : run.oddities) oddities.push_back({{"sentence", sentence}, {"count", count}});
   for (const ProcessInfo& process : run.processes) processes.push_back(ProcessJson(process));
   return {{"name", run.name},
           {"wall_ns", run.wall_ns()},
@@ -119,7 +109,7 @@ Json RunJson(const TraceModel& run) {
           {"python_modules", run.modules.size()},
           {"losses", LossesJson(run)},
           {"capabilities", CapabilitiesJson(run)},
-          {"oddities", OdditiesJson(run)}};
+          {"oddities", std::move(oddities)}};
 }
 
 }  // namespace

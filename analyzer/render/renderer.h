@@ -38,13 +38,10 @@ std::vector<std::string> CsvNotes(const Report& report);
 std::string RenderJson(const Report& report);
 std::string RenderMarkdown(const Report& report);
 
-// What a report says about the run in addition to its tables: names of the schema's enums, and sentences.
+// What a report says about the run in addition to its tables.
 
-std::string EndName(const ProcessInfo& process);  // "exited", "vanished", "open"
 // Why something was lost, for the user.
 std::string LossSentence(LossReason reason);
-std::string LossReasonName(LossReason reason);           // "ring_full" …
-std::string CapabilityStateName(CapabilityState state);  // "on", "refused" …
 
 // Remarks that a reader of the tables must know: losses, capabilities that were refused or lost, output in another
 // place, traces without an end, oddities. Most severe first; empty if there are none.

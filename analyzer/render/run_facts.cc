@@ -4,7 +4,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "analyzer/model/process_info.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"
 #include "preload/format/taps.h"
@@ -143,11 +142,6 @@ void AppendOutputs(const TraceModel& run, std::vector<std::string>* remarks) {
 
 }  // namespace
 
-std::string EndName(const ProcessInfo& process) {
-  if (!process.has_footer) return "open";
-  return EnumName(process.end);
-}
-
 std::string LossSentence(LossReason reason) {
   static constexpr std::pair<LossReason, const char*> kSentences[] = {
       {LossReason::kRingFull, "the drain did not keep up with the calls"},
@@ -175,9 +169,6 @@ std::string LossSentence(LossReason reason) {
   return absl::StrCat("reason ", static_cast<int>(reason));
 }
 
-std::string LossReasonName(LossReason reason) { return EnumName(reason); }
-std::string CapabilityStateName(CapabilityState state) { return EnumName(state); }
-
 std::vector<std::string> RunRemarks(const TraceModel& run) {
   std::vector<std::string> remarks;
   AppendPrograms(run, &remarks);
@@ -197,16 +188,15 @@ std::vector<std::string> ReportRemarks(const Report& report) {
   if (report.run == nullptr) return {};
   if (report.base == nullptr) return RunRemarks(*report.run);
   std::vector<std::string> remarks;
-  const auto add = [&](const char* side, const TraceModel& first, const std::vector<const TraceModel*>& others) {
-    for (const std::string& remark : RunRemarks(first))
-      remarks.push_back(absl::StrCat(side, others.empty() ? "" : absl::StrCat(" ", first.name), ": ", remark));
-    for (const TraceModel* run : others) {
+  const auto add = [&](const char* side, const TraceModel* first, std::vector<const TraceModel*> runs) {
+    runs.insert(runs.begin(), first);
+    for (const TraceModel* run : runs) {
       for (const std::string& remark : RunRemarks(*run))
-        remarks.push_back(absl::StrCat(side, " ", run->name, ": ", remark));
+        remarks.push_back(absl::StrCat(side, runs.size() == 1 ? "" : absl::StrCat(" ", run->name), ": ", remark));
     }
   };
-  add("BASE", *report.base, report.more_bases);
-  add("NEW", *report.run, report.more_runs);
+  add("BASE", report.base, report.more_bases);
+  add("NEW", report.run, report.more_runs);
   return remarks;
 }
 

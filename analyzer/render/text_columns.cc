@@ -2,7 +2,6 @@
 // terminal since the VT100 understands or ignores.
 #include "analyzer/render/text_columns.h"
 
-#include <algorithm>
 #include <iterator>
 #include <set>
 
@@ -14,7 +13,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "analyzer/model/onednn_text.h"
-#include "analyzer/model/op.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/table/table_ops.h"
 

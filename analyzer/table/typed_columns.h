@@ -82,14 +82,14 @@ class TypedColumns : public AnyColumns {
   // The same columns for items that contain these: `part` is a member or a function.
   template <typename Whole>
   TypedColumns<Whole> Of(Item Whole::*part) const {
-    return Of<Whole>([part](const Whole& whole) -> const Item& { return whole.*part; });
+    return Of<Whole, Item Whole::*>(part);
   }
   template <typename Whole, typename Part>
   TypedColumns<Whole> Of(Part part) const {
     TypedColumns<Whole> columns;
     for (const AnyColumn& column : columns_) {
       columns.Add({Column(column.column), [part, get = column.cell](const Whole& whole) {
-                     const Item& item = part(whole);
+                     const Item& item = std::invoke(part, whole);
                      return get(&item);
                    }});
     }

@@ -50,6 +50,10 @@ Column Within(Range range, Column column) {
   return column;
 }
 
+bool HasRanks(const TraceModel& model) {
+  return absl::c_any_of(model.processes, [](const ProcessInfo& process) { return !RankOf(process).empty(); });
+}
+
 Column ProcessColumn(bool are_several) {
   Column column = NumberColumn("process", "Process id.");
   column.detail = !are_several;
@@ -94,11 +98,6 @@ Cell Percent(int64_t part, int64_t whole) {
 Cell Mean(int64_t sum, int64_t count) {
   if (count == 0) return std::monostate();
   return static_cast<int64_t>(std::llround(static_cast<double>(sum) / static_cast<double>(count)));
-}
-
-Cell OrUnknown(const std::optional<int64_t>& value) {
-  if (!value) return std::monostate();
-  return *value;
 }
 
 Cell Rate(const std::optional<int64_t>& amount, int64_t calls, int64_t total_ns) {

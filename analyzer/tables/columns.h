@@ -36,6 +36,8 @@ TypedColumn<Item> As(Role role, TypedColumn<Item> typed) {
   return typed;
 }
 
+// Whether a launcher gave any process a rank.
+bool HasRanks(const TraceModel& model);
 // A process's id; a detail where all rows are of one process.
 Column ProcessColumn(bool are_several);
 // Columns of most tables. `explanation`: what is counted, e.g. "calls of this problem".
@@ -56,7 +58,6 @@ auto Known(std::string Item::*text) {
 // Unknown if `whole` is 0.
 Cell Percent(int64_t part, int64_t whole);
 Cell Mean(int64_t sum, int64_t count);
-Cell OrUnknown(const std::optional<int64_t>& value);
 // The amount (FLOPs, bytes) of one call times calls, divided by their time; 1 per ns is 1 G/s.
 Cell Rate(const std::optional<int64_t>& amount, int64_t calls, int64_t total_ns);
 

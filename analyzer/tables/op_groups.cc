@@ -51,8 +51,22 @@ std::vector<OpIndex> HomeOps(const TraceModel& model, const RunTotals& totals) {
   return home;
 }
 
-void OpGroup::Add(const Op& op, const OpTotals& totals, bool at_home) {
-  const int64_t own_calls = totals.calls - totals.nested_calls;
+std::vector<CalledOp> CalledOps(const TraceModel& model, const TableOptions& options) {
+  const std::vector<OpIndex> home = HomeOps(model, *options.totals);
+  const std::vector<GpuOpTime> gpu = GpuTimesOfOps(model, options);
+  std::vector<CalledOp> called;
+  for (OpIndex i = 0; i < model.ops.size(); ++i) {
+    const OpTotals& totals = options.totals->ops[i];
+    if (totals.calls > 0) called.push_back({model.ops[i], i, home[i], totals, gpu[i]});
+  }
+  return called;
+}
+
+void OpGroup::Add(const CalledOp& called, const Peaks* peaks) {
+  const Op& op = called.op;
+  const OpTotals& totals = called.totals;
+  const int64_t own_calls = called.own_calls();
+  gpu.Add(called.gpu);
   if (totals.calls > 0 && !op.is_continuation) {
     min_ns = calls + nested_calls == 0 ? totals.min_ns : std::min(min_ns, totals.min_ns);
     max_ns = std::max(max_ns, totals.max_ns);
@@ -64,10 +78,10 @@ void OpGroup::Add(const Op& op, const OpTotals& totals, bool at_home) {
   self_ns += totals.self_ns;
   wall_share_ns += totals.wall_share_ns;
   functions.insert(op.function);
-  if (!at_home) return;
+  if (!called.IsHome()) return;
+  bounds.AddOp(peaks, op, totals, called.gpu);
   families.insert(op.family);
   AddWord(op.implementation, implementations);
-  AddWord(op.algorithm, algorithms);
   if (own_calls > 0) {
     const bool op_has_rate = !op.is_asynchronous && !op.captured;
     flops = first_calls || flops == op.flops ? op.flops : std::nullopt;

@@ -54,6 +54,19 @@ void AddBoundNotes(const TableOptions& options, Table* table);
 // frequent one, if there are several), including time and share. Other ops are their own home.
 std::vector<OpIndex> HomeOps(const TraceModel& model, const RunTotals& totals);
 
+// An op with calls; `home`: the one under which it is booked.
+struct CalledOp {
+  const Op& op;
+  OpIndex index = 0;
+  OpIndex home = 0;
+  const OpTotals& totals;
+  GpuOpTime gpu;
+
+  bool IsHome() const { return home == index; }
+  int64_t own_calls() const { return totals.calls - totals.nested_calls; }
+};
+std::vector<CalledOp> CalledOps(const TraceModel& model, const TableOptions& options);
+
 struct OpGroup {
   int64_t calls = 0;         // without calls nested in a call of their own kind
   int64_t nested_calls = 0;  // nested in a call of their own kind
@@ -67,10 +80,12 @@ struct OpGroup {
   int64_t flops_ns = 0;          // … and their time
   // False if some calls return before the work is done, or do none: their time says nothing about their speed.
   bool has_rate = true;
-  std::set<std::string> functions, families, implementations, algorithms;
+  std::set<std::string> functions, families, implementations;
+  GpuOpTime gpu;
+  BoundSums bounds;
 
-  // `home`: the op under which this one is booked. An op booked elsewhere adds time and share, but no calls.
-  void Add(const Op& op, const OpTotals& totals, bool at_home);
+  // An op booked elsewhere adds time and share, but no calls. `peaks`: for bounds; null: none.
+  void Add(const CalledOp& called, const Peaks* peaks = nullptr);
 };
 
 // The implementation; if the library names none, the algorithm. Without "cudnn" and "cublasLt", which the op's family
@@ -91,5 +106,14 @@ TypedColumn<OpGroup> OpWallPercent(int64_t wall_ns);
 TypedColumn<OpGroup> OpRate();  // if all calls have the same FLOPs; else unknown
 TypedColumn<OpGroup> OpFlops();
 TypedColumn<OpGroup> OpFunctions();
+
+template <typename Group>
+void InsertGpuTimes(const TraceModel& model, const TableOptions& options, TypedColumns<Group>* columns) {
+  columns->InsertAfter("calls", GpuTimeColumns(model, options).template Of<Group>(&OpGroup::gpu));
+}
+template <typename Group>
+void InsertBounds(const TableOptions& options, TypedColumns<Group>* columns) {
+  columns->InsertAfter("flops", BoundColumns(options).template Of<Group>(&OpGroup::bounds));
+}
 
 }  // namespace dlhook::analyzer::tables

@@ -123,7 +123,7 @@ class ReportPage(unittest.TestCase):
         self.check_tables("diff", *runs)
         for view in ("verdict", "layers"):
             self.browser.go("#" + view)
-            changes = self.browser.evaluate("[...document.querySelectorAll('.view .pair-row')].map(one => +one.dataset.value)")
+            changes = self.browser.evaluate("[...document.querySelectorAll('.view .bar-row')].map(one => +one.dataset.value)")
             self.assertEqual(changes[0], 40_000)
         self.assertEqual(self.browser.errors, [])
 
@@ -132,7 +132,7 @@ class ReportPage(unittest.TestCase):
         runs = [traces.golden(self.folder, name, name + " diff") for name in ("torch_cnn_level2", "torch_cnn_channels_last")]
         self.open_page(os.path.join(self.folder, "conversions.html"), "diff", *runs)
         self.browser.go("#layout")
-        names = self.browser.evaluate("[...document.querySelectorAll('.view .pair-row .pair-name')].map(one => one.textContent)")
+        names = self.browser.evaluate("[...document.querySelectorAll('.view .bar-row .bar-name')].map(one => one.textContent)")
         self.assertGreater(len(names), 10)
         self.assertEqual(len(names), len(set(names)), names)
         self.browser.size(390, 800)

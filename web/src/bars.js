@@ -4,17 +4,30 @@ import {tip} from "./tip.js";
 
 const STEP = 150; // rows drawn at once
 
-export const legend = (parts) =>
+// {name: color}, or a list of such pairs.
+export const legend = (colors) =>
   h(
     "ul.legend",
-    parts.map(({name, color}) => h("li", h("span.swatch." + color), middle(name))),
+    (Array.isArray(colors) ? colors.filter(Boolean) : Object.entries(colors)).map(([name, color]) =>
+      h("li", h("span.swatch." + color), middle(name)),
+    ),
   );
 
-// `rows`: {name, note, quiet, parts: [{value, color}], numbers: [text], tip: () => content, href, isTarget, open: () => what a click shows
-// below}. Bars are scaled to `most`. The Tab key reaches one row, the arrow keys the others.
+const oneBar = (parts, scale) =>
+  h(
+    "span.bar",
+    {"aria-hidden": "true"},
+    parts
+      .filter((part) => part.value > 0)
+      .map((part) => h("span." + part.color, {style: {width: `${(100 * part.value) / scale}%`}})),
+  );
+
+// `rows`: {name, note, quiet, parts: [{value, color}], second: parts of a bar below it, numbers: [text or element],
+// tip: () => content, href, isTarget, open: () => what a click shows below}. Bars are scaled to `most`. The Tab key
+// reaches one row, the arrow keys the others.
 export function bars(rows, {most, empty = "Nothing found."} = {}) {
-  const scale =
-    most || Math.max(1e-9, ...rows.map((row) => row.parts.reduce((sum, part) => sum + Math.max(0, part.value), 0)));
+  const length = (parts) => parts.reduce((sum, part) => sum + Math.max(0, part.value), 0);
+  const scale = most || Math.max(1e-9, ...rows.flatMap((row) => [length(row.parts), length(row.second || [])]));
   const isList = !rows.some((row) => row.href || row.open); // links and buttons say what they are by themselves
   const list = h("div.bars", {role: isList ? "list" : null, onkeydown: keys});
   const more = h("div.more");
@@ -38,13 +51,6 @@ export function bars(rows, {most, empty = "Nothing found."} = {}) {
   }
   function draw(count) {
     for (const [i, row] of rows.slice(shown, count).entries()) {
-      const bar = h(
-        "span.bar",
-        {"aria-hidden": "true"},
-        row.parts
-          .filter((part) => part.value > 0)
-          .map((part) => h("span." + part.color, {style: {width: `${(100 * part.value) / scale}%`}})),
-      );
       const line = h(
         (row.href ? "a" : "div") + ".bar-row" + (row.isTarget ? ".target" : ""),
         {
@@ -59,7 +65,9 @@ export function bars(rows, {most, empty = "Nothing found."} = {}) {
           middle(row.name),
           row.note && h("span.bar-note", row.note),
         ),
-        bar,
+        row.second
+          ? h("span.bar-pair", oneBar(row.parts, scale), oneBar(row.second, scale))
+          : oneBar(row.parts, scale),
         row.numbers.map((number) => h("span.number", number)),
       );
       if (row.data) Object.assign(line.dataset, row.data);

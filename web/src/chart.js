@@ -24,14 +24,15 @@ export function responsive(draw) {
 export const dot = (kind, cx, cy, r, {label, ...more}, content) =>
   tip(h(`circle.mark.${kind}`, {cx, cy, r, tabindex: 0, role: "img", "aria-label": label, ...more}), content);
 
+const RIGHT = 12,
+  BOTTOM = 40;
+
 // {svg, inside}: `inside` is the group in which (0, 0) is the upper left corner of the plot.
 export function frame({
   width,
   height,
   left = 64,
-  right = 12,
   top = 12,
-  bottom = 40,
   x,
   y,
   xFormat,
@@ -39,36 +40,33 @@ export function frame({
   xLabel,
   yLabel,
   xTicks,
-  yTicks = 5,
   powers = false,
   label,
 }) {
   const svg = h("svg.chart", {viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": label});
   const inside = h("g", {transform: `translate(${left},${top})`});
-  const inner = {width: width - left - right, height: height - top - bottom};
+  const inner = {width: width - left - RIGHT, height: height - top - BOTTOM};
   x.range([0, inner.width]);
   y.range([inner.height, 0]);
   // Of a logarithmic scale only powers of ten.
   const tens = powers ? y.ticks().filter((value) => Number.isInteger(Math.round(Math.log10(value) * 1e9) / 1e9)) : null;
-  const grid = axisLeft(y).ticks(yTicks).tickValues(tens).tickSize(-inner.width).tickFormat("");
-  const axes = [
-    [
-      axisBottom(x)
-        .ticks(xTicks || Math.max(2, Math.floor(inner.width / 110)))
-        .tickFormat((value) => (value === 0 ? "0" : xFormat(value)))
-        .tickSizeOuter(0),
-      `translate(0,${inner.height})`,
-    ],
-    [axisLeft(y).ticks(yTicks).tickValues(tens).tickFormat((value) => (value === 0 ? "0" : yFormat(value))).tickSize(0).tickPadding(8), ""],
-  ];
-  const lines = h("g.grid");
-  select(lines).call(grid).select(".domain").remove();
-  inside.append(lines);
-  for (const [axis, transform] of axes) {
-    const group = h("g", {transform});
-    select(group).call(axis).attr("font-size", null).attr("font-family", null);
-    inside.append(group);
-  }
+  const yAxis = () => axisLeft(y).ticks(5).tickValues(tens);
+  const xAxis = axisBottom(x)
+    .ticks(xTicks || Math.max(2, Math.floor(inner.width / 110)))
+    .tickFormat((value) => (value === 0 ? "0" : xFormat(value)))
+    .tickSizeOuter(0);
+  const draw = (what, axis) => select(what).call(axis).attr("font-size", null).attr("font-family", null);
+  const [grid, below, beside] = [h("g.grid"), h("g", {transform: `translate(0,${inner.height})`}), h("g")];
+  draw(grid, yAxis().tickSize(-inner.width).tickFormat("")).select(".domain").remove();
+  draw(below, xAxis);
+  draw(
+    beside,
+    yAxis()
+      .tickFormat((value) => (value === 0 ? "0" : yFormat(value)))
+      .tickSize(0)
+      .tickPadding(8),
+  );
+  inside.append(grid, below, beside);
   if (xLabel) inside.append(h("text", {x: inner.width, y: inner.height + 34, "text-anchor": "end"}, xLabel));
   if (yLabel) inside.append(h("text", {x: 4 - left, y: 10 - top, "text-anchor": "start"}, yLabel));
   svg.append(inside);

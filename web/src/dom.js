@@ -81,7 +81,7 @@ export const facts = (pairs, what = "dl.facts") =>
 
 // A button for more of the rows that are `left`, of which it shows `step`; null where none is left.
 export const moreButton = (left, step, onclick) =>
-  left > 0 && h("button", {type: "button", onclick}, `Show ${groups(Math.min(left, step))} more of ${groups(left)}`);
+  left > 0 && h("button.button", {type: "button", onclick}, `Show ${groups(Math.min(left, step))} more of ${groups(left)}`);
 
 // A box to search in; `onsearch` gets what was typed, in lower case.
 export const searchBox = (label, onsearch, value = "") =>
@@ -119,7 +119,11 @@ export function segments(label, choices, chosen, onchoose) {
     "div.segments",
     {role: "group", "aria-label": label},
     Object.entries(choices).map(([value, text]) =>
-      h("button", {type: "button", "data-choice": value, "aria-pressed": String(value === chosen), onclick: choose}, text),
+      h(
+        "button",
+        {type: "button", "data-choice": value, "aria-pressed": String(value === chosen), onclick: choose},
+        text,
+      ),
     ),
   );
   return box;

@@ -1,6 +1,6 @@
 // A tree as rows of boxes: as wide as their weight, children below their parent. Click or Enter zooms in, Escape out.
 import {hierarchy, partition} from "d3-hierarchy";
-import {h, replace, visible} from "./dom.js";
+import {h, replace} from "./dom.js";
 import {tip} from "./tip.js";
 
 // A box of such a tree, and its child of this name.
@@ -18,7 +18,7 @@ const sumOf = (nodes) => nodes.reduce((sum, node) => sum + node.value, 0);
 const ROW = 22,
   LEAST = 2; // pixels
 
-// `root`: {name, own: weight without children, color, children}. `content(node data, part of all, part of the parent)`: of the tooltip.
+// `root`: {name, own: weight without children, color, children}. `content(node's data, its weight, that of all)`: of the tooltip.
 export function icicle(root, {content, label = "Tree", query = () => "", maxRows = 60}) {
   const tree = partition().padding(0)(
     hierarchy(root)
@@ -52,50 +52,49 @@ export function icicle(root, {content, label = "Tree", query = () => "", maxRows
     const scale = width / (focus.x1 - focus.x0 || 1);
     const boxes = [];
     let rows = 0;
+    // A box from x0 to x1 of the tree, unless it is too narrow.
+    const place = (x0, x1, row, make) => {
+      const x = (Math.max(x0, focus.x0) - focus.x0) * scale,
+        w = (Math.min(x1, focus.x1) - focus.x0) * scale - x;
+      if (w < LEAST || row > maxRows) return null;
+      rows = Math.max(rows, row + 1);
+      const one = make({style: {left: `${x}px`, width: `${Math.max(w - 1, 1)}px`, top: `${row * ROW}px`}}, w);
+      boxes.push(one);
+      return one;
+    };
     // Children that are too narrow, the heaviest first, so they lie side by side: one box for all.
     const rest = (nodes, row) => {
-      const x = (Math.max(nodes[0].x0, focus.x0) - focus.x0) * scale,
-        w = (Math.min(nodes[nodes.length - 1].x1, focus.x1) - focus.x0) * scale - x;
-      if (w < LEAST) return;
-      rows = Math.max(rows, row + 1);
-      const one = h("div.node.rest", w > 50 ? `${nodes.length} smaller` : "");
-      one.style.left = x + "px";
-      one.style.width = Math.max(w - 1, 1) + "px";
-      one.style.top = row * ROW + "px";
-      boxes.push(
-        tip(one, () =>
-          content(
-            {name: `${nodes.length} smaller boxes`, total: sumOf(nodes), self: 0, kind: "other"},
-            sumOf(nodes),
-            tree.value,
-            nodes[0].parent,
-          ),
-        ),
+      const of = {name: `${nodes.length} smaller boxes`, total: sumOf(nodes), self: 0, kind: "other"};
+      place(nodes[0].x0, nodes[nodes.length - 1].x1, row, (at, w) =>
+        tip(h("div.node.rest", at, w > 50 ? `${nodes.length} smaller` : ""), () => content(of, of.total, tree.value)),
       );
     };
     const visit = (node) => {
-      const x = (Math.max(node.x0, focus.x0) - focus.x0) * scale,
-        w = (Math.min(node.x1, focus.x1) - Math.max(node.x0, focus.x0)) * scale;
-      const row = node.depth - focus.depth;
-      if (w < LEAST || row > maxRows) return false;
-      rows = Math.max(rows, row + 1);
-      const isFound = !words || node.data.name.toLowerCase().includes(words);
-      const one = h(
-        "button.node." + (node.data.color || "other"),
-        {type: "button", role: "treeitem", tabindex: row === 0 ? 0 : -1, "aria-level": node.depth + 1},
-        w > 22 ? node.data.name : "",
+      const row = node.depth - focus.depth,
+        {name, color = "other"} = node.data,
+        isFound = !words || name.toLowerCase().includes(words);
+      const one = place(node.x0, node.x1, row, (at, w) =>
+        tip(
+          h(
+            `button.node.${color}${isFound ? "" : ".dim"}`,
+            {
+              ...at,
+              type: "button",
+              role: "treeitem",
+              tabindex: row === 0 ? 0 : -1,
+              "aria-level": node.depth + 1,
+              "aria-label": name,
+              "data-value": node.value,
+              onclick: () => zoomTo(node === focus && node.parent ? node.parent : node, true),
+              onkeydown: (event) => keys(event, node),
+            },
+            w > 22 ? name : "",
+          ),
+          () => content(node.data, node.value, tree.value),
+        ),
       );
-      one.style.left = x + "px";
-      one.style.width = Math.max(w - 1, 1) + "px";
-      one.style.top = row * ROW + "px";
-      if (!isFound) one.classList.add("dim");
-      one.setAttribute("aria-label", visible(node.data.name));
-      one.dataset.value = node.value;
-      one.addEventListener("click", () => zoomTo(node === focus && node.parent ? node.parent : node, true));
-      one.addEventListener("keydown", (event) => keys(event, node));
+      if (!one) return false;
       one.node = node;
-      tip(one, () => content(node.data, node.value, tree.value, node.parent));
-      boxes.push(one);
       const hidden = (node.children || []).filter(
         (child) => !visit(child) && child.x1 > focus.x0 && child.x0 < focus.x1,
       );

@@ -103,4 +103,4 @@ export function barOfBlock({label, rows}) {
 }
 
 export const legendOfLayers = (rows) =>
-  legend(PARTS.filter((part) => rows.some((row) => row[part] > 0)).map((part) => ({name: part, color: part})));
+  legend(PARTS.map((part) => rows.some((row) => row[part] > 0) && [part, part]));

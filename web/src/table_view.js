@@ -1,14 +1,12 @@
 // A table of the report: sortable, searchable, with as many columns as matter.
 import {get, isNamed, namedBy, set} from "./address.js";
+import {NUMBERS_OF} from "./data.js";
 import {add, h, middle, moreButton, notes, replace, searchBox, tickBox} from "./dom.js";
 import {exact, groups, hasUnitInside, human} from "./format.js";
 import {lines, save} from "./save.js";
 import {card, tip} from "./tip.js";
 
 const STEP = 50; // rows that are shown at once
-
-// Not amounts: without spaces between thousands.
-const NUMBERS_OF = new Set(["process", "pid", "index", "rank", "communicator", "device"]);
 
 // Columns that come first, where others would push them off the screen.
 const FIRST = {
@@ -21,25 +19,8 @@ const FIRST = {
 
 const label = (name) => name.replace(/_/g, " ");
 
-function compare(a, b) {
-  if (a === b) return 0;
-  if (a === null || a === "") return 1;
-  if (b === null || b === "") return -1;
-  return typeof a === "number" ? a - b : String(a).localeCompare(String(b));
-}
-
-// Where all rows hold the same, or nothing, a column tells nothing.
-function isUseful(table, i) {
-  return table.rows.some((row) => row[i] !== null && row[i] !== "");
-}
-
-function cellText(column, row, table) {
-  const i = table.index.get(column.name);
-  const unit =
-    column.unit ||
-    (column.type !== "text" && table.columns[i + 1] && table.columns[i + 1].name === "unit" ? row[i + 1] || "" : "");
-  return [NUMBERS_OF.has(column.name) ? String(row[i] ?? "–") : human(row[i], unit, column.type), unit];
-}
+const isEmpty = (cell) => cell === null || cell === "";
+const compare = (a, b) => (typeof a === "number" ? a - b : String(a).localeCompare(String(b)));
 
 export function tableView(table, options = {}) {
   const key = (what) => `${what}.${table.name}`,
@@ -49,10 +30,10 @@ export function tableView(table, options = {}) {
     rank = (i) => (first.indexOf(table.columns[i].name) + 1 || first.length + 1);
   const useful = table.columns
     .map((column, i) => i)
-    .filter((i) => isUseful(table, i))
+    .filter((i) => table.isKnown(table.columns[i].name))
     .sort((a, b) => rank(a) - rank(b) || a - b);
   // A unit that stands in the cells before it.
-  const isUnit = (i) => i > 0 && table.columns[i].name === "unit" && table.columns[i - 1].type !== "text";
+  const isUnit = (i) => i > 0 && table.columns[i]?.name === "unit" && table.columns[i - 1].type !== "text";
   const brief = useful.filter((i) => (!table.columns[i].detail || rank(i) <= first.length) && !isUnit(i));
   // The amount by which the table comes sorted.
   const own = brief.find(
@@ -92,20 +73,14 @@ export function tableView(table, options = {}) {
     if (state.query) {
       const words = state.query.split(/\s+/).filter(Boolean);
       rows = rows.filter((row) => {
-        const text = row
-          .filter((cell) => typeof cell === "string")
-          .join(" ")
-          .toLowerCase();
-        return words.every((word) => text.includes(word));
+        const text = row.filter((cell) => typeof cell === "string").join(" ");
+        return words.every((word) => text.toLowerCase().includes(word));
       });
     }
     if (state.sort !== null) {
       const sign = state.down ? -1 : 1,
         i = state.sort;
-      rows = [...rows].sort((a, b) => {
-        const empty = (a[i] === null || a[i] === "" ? 1 : 0) - (b[i] === null || b[i] === "" ? 1 : 0);
-        return empty || sign * compare(a[i], b[i]);
-      });
+      rows = [...rows].sort((a, b) => isEmpty(a[i]) - isEmpty(b[i]) || sign * compare(a[i], b[i]));
     }
     return rows;
   }
@@ -168,21 +143,15 @@ export function tableView(table, options = {}) {
   }
 
   function cell(row, i) {
-    const column = table.columns[i];
-    const [text, unit] = cellText(column, row, table);
+    const column = table.columns[i],
+      unit = column.unit || (isUnit(i + 1) && row[i + 1]) || "",
+      text = NUMBERS_OF.has(column.name) ? String(row[i] ?? "–") : human(row[i], unit, column.type);
     const isNumber = typeof row[i] === "number";
     const td = h(
-      isNumber
-        ? "td.number"
-        : column.type !== "text"
-          ? "td.unknown.number"
-          : row[i] === null || row[i] === ""
-            ? "td.unknown"
-            : "td",
-      {tabindex: -1, onfocus: (event) => goTo(event.target)},
+      "td" + (isEmpty(row[i]) ? ".unknown" : "") + (column.type !== "text" ? ".number" : ""),
+      {tabindex: -1, onfocus: (event) => goTo(event.target), "data-value": isNumber && row[i]},
       row[i] === "" ? "–" : isNumber ? text : middle(text),
     );
-    if (isNumber) td.dataset.value = row[i];
     if (isNumber) tip(td, () => card(label(column.name), [["exactly", exact(row[i], unit)]], column.explanation));
     else if (text.length > 40) tip(td, () => card(label(column.name), [], text));
     return td;
@@ -192,21 +161,19 @@ export function tableView(table, options = {}) {
     const all = rows();
     state.shown = Math.max(state.shown, all.findIndex((row) => isNamed("row", table, row)) + 1);
     replace(head, h("tr", columns().map(headCell)));
+    const choose = (event, row) => {
+      set(key("row"), String(table.rows.indexOf(row)));
+      for (const one of body.rows) one.classList.toggle("target", one === event.currentTarget);
+    };
     replace(
       body,
-      all.slice(0, state.shown).map((row) => {
-        const tr = h(
+      all.slice(0, state.shown).map((row) =>
+        h(
           isNamed("row", table, row) ? "tr.target" : "tr",
-          {
-            onclick: () => {
-              set(key("row"), String(table.rows.indexOf(row)));
-              for (const one of body.rows) one.classList.toggle("target", one === tr);
-            },
-          },
+          {onclick: (event) => choose(event, row)},
           columns().map((i) => cell(row, i)),
-        );
-        return tr;
-      }),
+        ),
+      ),
     );
     replace(
       count,

@@ -6,6 +6,7 @@ import {legend} from "./bars.js";
 import {add, facts, h, replace, visible} from "./dom.js";
 import {time} from "./format.js";
 import {boxOf, childOf} from "./icicle.js";
+import {PARTS} from "./layer_rows.js";
 import {addressOfLayer} from "./links.js";
 import {color, onTheme} from "./theme.js";
 import {card, hide, show} from "./tip.js";
@@ -57,6 +58,20 @@ export class Timeline {
       role: "img",
       "aria-label":
         "Timeline. Keys: W and S or plus and minus zoom, A and D or arrows move, 0 shows all, N and P the next slice and the one before.",
+      onfocus: () => (this.focused = true),
+      onblur: () => (this.focused = false),
+      onpointermove: (event) => this.point(event),
+      onpointerleave: () => {
+        this.hovered = null;
+        hide();
+        this.draw();
+      },
+      onclick: (event) => {
+        this.canvas.focus();
+        this.select(this.at(event));
+      },
+      ondblclick: (event) => this.zoomTo(this.at(event)),
+      onkeydown: (event) => this.key(event),
     });
     this.legendBox = h("div");
     this.details = h("div.slice-details", {"aria-live": "polite"});
@@ -70,20 +85,6 @@ export class Timeline {
       });
     this.transform = zoomIdentity;
     select(this.canvas).call(this.zoom).on("dblclick.zoom", null);
-    this.canvas.addEventListener("focus", () => (this.focused = true));
-    this.canvas.addEventListener("blur", () => (this.focused = false));
-    this.canvas.addEventListener("pointermove", (event) => this.point(event));
-    this.canvas.addEventListener("pointerleave", () => {
-      this.hovered = null;
-      hide();
-      this.draw();
-    });
-    this.canvas.addEventListener("click", (event) => {
-      this.canvas.focus();
-      this.select(this.at(event));
-    });
-    this.canvas.addEventListener("dblclick", (event) => this.zoomTo(this.at(event)));
-    this.canvas.addEventListener("keydown", (event) => this.key(event));
     new ResizeObserver(() => this.layout()).observe(this.canvas.parentElement);
     onTheme(() => this.draw());
   }
@@ -146,15 +147,17 @@ export class Timeline {
 
   legend() {
     const kinds = new Set(this.tracks.flatMap((track) => track.slices.map((slice) => this.of(slice)[1])));
-    const used =
-      this.by === "kind"
-        ? Object.keys(CLASS_NAMES)
-            .filter((kind) => kinds.has(kind) || (kinds.has("layer") && ["forward", "backward", "update"].includes(kind)))
-            .map((kind) => [CLASS_COLORS[kind] || kind, CLASS_NAMES[kind]])
-        : ["forward", "backward", "update", "recompute", "other"]
-            .filter((color) => this.tracks.some((track) => track.slices.some((slice) => this.colorOf(slice) === color)))
-            .map((color) => [color, color]);
-    replace(this.legendBox, legend(used.map(([color, name]) => ({name, color}))));
+    const colors = new Set(this.tracks.flatMap((track) => track.slices.map((slice) => this.colorOf(slice))));
+    const isUsed = (kind) =>
+      kinds.has(kind) || (kinds.has("layer") && ["forward", "backward", "update"].includes(kind));
+    replace(
+      this.legendBox,
+      legend(
+        this.by === "kind"
+          ? Object.keys(CLASS_NAMES).map((kind) => isUsed(kind) && [CLASS_NAMES[kind], CLASS_COLORS[kind] || kind])
+          : PARTS.map((part) => colors.has(part) && [part, part]),
+      ),
+    );
   }
 
   layout() {

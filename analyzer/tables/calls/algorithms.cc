@@ -1,6 +1,5 @@
 // Table `algorithms`: which implementation and algorithm ran for each distinct problem, and who chose it. A problem
 // that ran in several ways has several rows; trials are left out.
-#include <tuple>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -9,7 +8,6 @@
 #include "analyzer/model/op_kind.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/tables.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -36,7 +34,6 @@ AlgorithmsKey AlgorithmsKeyOf(const Op& op) {
 }
 
 struct Choice : AlgorithmsKey, OpGroup {
-  GpuOpTime gpu;
   std::string chosen;
   int64_t cache_hits = 0;
   int64_t cache_misses = 0;
@@ -77,14 +74,14 @@ TypedColumns<Choice> AlgorithmsColumns(int64_t wall_ns) {
   return {
       {As(Role::kKey, TextColumn("kind")), "The primitive.", &Choice::kind},
       {As(Role::kKey, TextColumn("direction")), "Forward or backward, where the library says so.",
-       [](const Choice& choice) { return std::string(DirectionName(choice.direction)); }},
+       [](const Choice& choice) { return DirectionName(choice.direction); }},
       {As(Role::kShape, TextColumn("problem")), "Its size, as the library states it.", &Choice::problem},
       {As(Role::kChoice, TextColumn("chosen")), "The implementation; if the library names none, the algorithm.",
        &Choice::chosen},
       {As(Role::kChoice, TextColumn("chooser")),
        "Who chose: fixed: the program; heuristic: the library's, asked by the program; library: left to it; profiled: "
        "the fastest of several that were run; fallback: what was preferred failed; cached: an earlier choice.",
-       [](const Choice& choice) { return std::string(ChooserName(choice.chooser)); }},
+       [](const Choice& choice) { return ChooserName(choice.chooser); }},
       {CallsColumn("Executions, without those that only tried it."), &Choice::calls},
       OpTotalTime(),
       Detail(OpMeanTime()),
@@ -131,10 +128,10 @@ bool IsSilent(const Op& op) {
          !IsKind(op, OpKind::kCollective);
 }
 
-void AddExecution(const Op& op, const OpTotals& totals, const std::map<std::string, int64_t>& candidates,
-                  Choice& choice) {
+void AddExecution(const CalledOp& called, const std::map<std::string, int64_t>& candidates, Choice& choice) {
+  const Op& op = called.op;
   choice.chosen = ChosenLabel(op);
-  choice.Add(op, totals, /*at_home=*/true);
+  choice.Add(called);
   if (!op.on_gpu) return;
   if (op.workspace_bytes) choice.workspace_bytes = std::max(choice.workspace_bytes.value_or(0), *op.workspace_bytes);
   const auto searched = candidates.find(ProblemKey(op));
@@ -208,36 +205,33 @@ void AddNotes(const LeftOut& left_out, Table& table) {
 
 absl::StatusOr<Table> AlgorithmsTable(const TraceModel& model, const TableOptions& options) {
   const std::map<std::string, int64_t> candidates = CountCandidates(model, *options.choices);
-  const std::vector<OpIndex> home = HomeOps(model, *options.totals);
-  const std::vector<GpuOpTime> gpu_times = GpuTimesOfOps(model, options);
   ChoiceMap choices;
   LeftOut left_out;
-  for (OpIndex i = 0; i < model.ops.size(); ++i) {
-    const Op& op = model.ops[i];
-    const OpTotals& totals = options.totals->ops[i];
-    if (totals.calls == 0) continue;
+  for (CalledOp& called : CalledOps(model, options)) {
+    const Op& op = called.op;
+    const OpTotals& totals = called.totals;
     if (op.is_trial) {
       left_out.trials += totals.calls;
       left_out.trials_ns += totals.total_ns;
     } else if (op.captured) {
-      left_out.captured += AddReplays(op, gpu_times[i], choices) || !HasChoice(op) ? 0 : totals.calls;
+      left_out.captured += AddReplays(op, called.gpu, choices) || !HasChoice(op) ? 0 : totals.calls;
     } else if (!HasChoice(op)) {
-      left_out.of_xla += op.family == kJaxTap.family ? totals.calls - totals.nested_calls : 0;
+      left_out.of_xla += op.family == kJaxTap.family ? called.own_calls() : 0;
       left_out.silent_calls += IsSilent(op) && op.family != kJaxTap.family ? totals.calls : 0;
     } else if (op.is_creation) {
       AddCreation(op, totals, ChoiceOf(op, choices));
-    } else if (op.on_gpu && home[i] != i) {  // cuBLASLt inside cuBLAS: the same product
-      ChoiceOf(model.ops[home[i]], choices).Add(op, totals, /*at_home=*/false);
+    } else if (op.on_gpu && !called.IsHome()) {  // cuBLASLt inside cuBLAS: the same product
+      called.gpu = {};
+      ChoiceOf(model.ops[called.home], choices).Add(called);
     } else {
-      Choice& choice = ChoiceOf(op, choices);
-      AddExecution(op, totals, candidates, choice);
-      choice.gpu.Add(gpu_times[i]);
+      called.home = called.index;
+      AddExecution(called, candidates, ChoiceOf(op, choices));
     }
   }
   const auto order = ByWeight(
       choices, [](const Choice& choice) { return std::tie(choice.gpu.busy_ns, choice.total_ns, choice.creation_ns); });
   TypedColumns<Choice> columns = AlgorithmsColumns(model.wall_ns());
-  columns.InsertAfter("calls", GpuTimeColumns(model, options).Of(&Choice::gpu));
+  InsertGpuTimes(model, options, &columns);
   Table table = NewTable("algorithms", "Implementation and algorithm of each problem", columns, order);
   AddFallbackNotes(model, *options.choices, table);
   AddNotes(left_out, table);

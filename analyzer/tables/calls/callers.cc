@@ -14,30 +14,19 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-// Which calls the tables `callers` and `stacks` cover.
+constexpr char kNoStacks[] = "No stacks were kept: record with DLHOOK_STACKS=all (native and Python) or native.";
 
-inline constexpr char kNoStacks[] = "No stacks were kept: record with DLHOOK_STACKS=all (native and Python) or native.";
-
-inline constexpr char kNoNativeStacks[] =
+constexpr char kNoNativeStacks[] =
     "Without native stacks: record with DLHOOK_STACKS=all to see the framework's functions, too.";
 
 // Calls that TableOptions.functions selects: by function ("sgemm_") or kind ("gemm", "reorder"); all if it is empty.
-class CallFilter {
- public:
-  CallFilter(const TraceModel& model, const TableOptions& options);
-  bool Takes(OpIndex op) const { return takes_[op]; }
-
- private:
-  std::vector<bool> takes_;  // by op
-};
-
-CallFilter::CallFilter(const TraceModel& model, const TableOptions& options) {
+std::vector<bool> WantedOps(const TraceModel& model, const TableOptions& options) {
   const std::vector<std::string>& wanted = options.functions;
   const auto has = [&](const std::string& name) { return absl::c_linear_search(wanted, name); };
-  for (const Op& op : model.ops) takes_.push_back(wanted.empty() || has(op.function) || has(KindLabel(op)));
+  std::vector<bool> is_wanted;
+  for (const Op& op : model.ops) is_wanted.push_back(wanted.empty() || has(op.function) || has(KindLabel(op)));
+  return is_wanted;
 }
-
-constexpr char kCallersTitle[] = "Call sites: framework function, line of the program and layer of each problem";
 
 struct CallersKey {
   std::string kind, problem;
@@ -84,9 +73,8 @@ class CallersReport {
  public:
   CallersReport(const TraceModel& model, const TableOptions& options)
       : model_(model),
-        options_(options),
         attribution_(options.analysis->attribution()),
-        filter_(model, options),
+        is_wanted_(WantedOps(model, options)),
         same_work_(model),
         askers_(model, attribution_) {}
 
@@ -95,7 +83,8 @@ class CallersReport {
     for (const AggregateRow& row : model_.aggregates) AddAggregate(row);
     auto order = ByWeight(groups_, &CallersSums::self_ns);
     if (!knows_any_) order.clear();
-    Table table = NewTable("callers", kCallersTitle, CallersColumns(thread_ns_), order);
+    Table table = NewTable("callers", "Call sites: framework function, line of the program and layer of each problem",
+                           CallersColumns(thread_ns_), order);
     if (!knows_any_) {
       table.notes.emplace_back(kNoStacks);
       return table;
@@ -110,16 +99,14 @@ class CallersReport {
     thread_ns_ += model_.calls.self_ns[call];
     const CallIndex outermost = same_work_.Outermost(call);
     const Op& op = model_.ops[model_.calls.op[outermost]];
-    if (!filter_.Takes(model_.calls.op[outermost])) return;
+    if (!is_wanted_[model_.calls.op[outermost]]) return;
     CallersSums& sums = SumsOf(outermost, op);
     sums.self_ns += model_.calls.self_ns[call];
     sums.functions.insert(model_.ops[model_.calls.op[call]].function);
     if (call != outermost) return;
     ++sums.calls;
     sums.total_ns += model_.calls.duration_ns[call];
-    const bool is_known = model_.calls.NativeStackOf(call) != kNone;
-    with_stack_ += is_known ? 1 : 0;
-    without_stack_ += is_known ? 0 : 1;
+    ++(model_.calls.NativeStackOf(call) != kNone ? with_stack_ : without_stack_);
   }
 
   // A cache: most calls resemble an earlier one.
@@ -146,7 +133,7 @@ class CallersReport {
   void AddAggregate(const AggregateRow& row) {
     const Op& op = model_.ops[row.op];
     thread_ns_ += row.sum_ns - row.nested_sum_ns;
-    if (!filter_.Takes(row.op)) return;
+    if (!is_wanted_[row.op]) return;
     CallersSums& sums = GroupOf<CallersKey>({KindLabel(op), ProblemLabel(op), "", "", "", "", ""}, groups_);
     sums.calls += row.count - row.nested_count;
     sums.total_ns += row.sum_ns - row.nested_sum_ns;
@@ -166,9 +153,8 @@ class CallersReport {
   }
 
   const TraceModel& model_;
-  const TableOptions& options_;
   const Attribution& attribution_;
-  const CallFilter filter_;
+  const std::vector<bool> is_wanted_;  // by op
   const SameWork same_work_;
   Askers askers_;
   using Alike = std::tuple<OpIndex, const std::string*, LayerIndex, LayerDirection>;  // the caller's name by address
@@ -180,10 +166,9 @@ class CallersReport {
   bool knows_any_ = false;
 };
 
-constexpr char kStacksTitle[] = "Stacks under which the time of recorded calls passed";
-constexpr char kStepStacksTitle[] = "Stacks under which the steps' time passed";
 constexpr size_t kInnerFrames = 2;  // that `path` shows, beside the outermost
 
+// What time passed in, and where: "relu < Model.forward (model.py:12) < main (model.py:40)".
 struct StacksKey {
   std::string kind, stack, path;
   auto operator<=>(const StacksKey&) const = default;
@@ -211,12 +196,10 @@ TypedColumns<StacksSums> StacksColumns(int64_t thread_ns) {
   };
 }
 
-// What time passed in, and where: "relu < Model.forward (model.py:12) < main (model.py:40)".
-struct StepStack {
-  std::string kind, stack, path;
-  auto operator<=>(const StepStack&) const = default;
+struct StepStack : StacksKey {
+  Weights weights = {};
 };
-using StepStacks = std::map<StepStack, Weights>;
+using StepStacks = std::map<StacksKey, StepStack>;
 
 std::string PathOf(const std::vector<std::string>& frames) {
   if (frames.size() <= kInnerFrames + 2) return absl::StrJoin(frames, " < ");
@@ -231,44 +214,38 @@ StepStacks StacksOf(const Profile& profile) {
     for (NodeIndex node = sample.stack; node != kRoot; node = profile.nodes()[node].parent) {
       frames.push_back(FrameTitle(profile, profile.FrameOf(node), /*with_line=*/true));
     }
-    const StepStack stack = {profile.labels()[sample.labels].kind, absl::StrJoin(frames, " < "), PathOf(frames)};
-    const auto [at, is_new] = stacks.try_emplace(stack);
-    if (is_new) text.Take(stack.stack.size());
-    AddTo(sample.weights, at->second);
+    const StacksKey key = {profile.labels()[sample.labels].kind, absl::StrJoin(frames, " < "), PathOf(frames)};
+    if (!stacks.contains(key)) text.Take(key.stack.size());
+    AddTo(sample.weights, GroupOf(key, stacks).weights);
   }
   return stacks;
 }
 
-TypedColumns<StepStacks::value_type> StepStacksColumns(const StepStacks& stacks) {
+TypedColumns<StepStack> StepStacksColumns(const StepStacks& stacks) {
   int64_t host_ns = 0, gpu_ns = 0;
-  for (const auto& stack : stacks) (stack.first.kind == kGpuKind ? gpu_ns : host_ns) += TimeIn(stack.second);
-  using Row = StepStacks::value_type;
+  for (const auto& [key, stack] : stacks) (key.kind == kGpuKind ? gpu_ns : host_ns) += TimeIn(stack.weights);
   return {
       {As(Role::kKey, TextColumn("kind")),
-       "library, framework, waiting …, as in the table accounting; gpu: what GPUs did meanwhile.",
-       [](const Row& row) { return Cell(row.first.kind); }},
+       "library, framework, waiting …, as in the table accounting; gpu: what GPUs did meanwhile.", &StepStack::kind},
       {CallsColumn("Library calls that began in the steps."),
-       [](const Row& row) { return Cell(row.second[static_cast<size_t>(Weight::kCalls)]); }},
+       [](const StepStack& stack) { return stack.weights[static_cast<size_t>(Weight::kCalls)]; }},
       {As(Role::kWeight, TimeColumn("time")), "Wall share in all steady steps.",
-       [](const Row& row) { return Cell(TimeIn(row.second)); }},
+       [](const StepStack& stack) { return TimeIn(stack.weights); }},
       {PercentColumn("time_percent", Better::kLower),
        "The same as a part of the steps' duration, or of the GPUs' time in them.",
-       [host_ns, gpu_ns](const Row& row) {
-         return Percent(TimeIn(row.second), row.first.kind == kGpuKind ? gpu_ns : host_ns);
+       [host_ns, gpu_ns](const StepStack& stack) {
+         return Percent(TimeIn(stack.weights), stack.kind == kGpuKind ? gpu_ns : host_ns);
        }},
       {As(Role::kKey, Detail(TextColumn("stack"))), "The activity, then its callers outwards, with lines where known.",
-       [](const Row& row) { return Cell(row.first.stack); }},
-      {TextColumn("path"), "The innermost frames and the outermost.",
-       [](const Row& row) { return Cell(row.first.path); }},
+       &StepStack::stack},
+      {TextColumn("path"), "The innermost frames and the outermost.", &StepStack::path},
   };
 }
 
 Table StepStacksTable(const TraceModel& model, const TableOptions& options) {
   const StepStacks stacks = StacksOf(BuildProfile(model, *options.analysis, {.with_kinds = false}));
-  std::vector<const StepStacks::value_type*> order;
-  for (const auto& stack : stacks) order.push_back(&stack);
-  absl::c_stable_sort(order, [](const auto* a, const auto* b) { return TimeIn(a->second) > TimeIn(b->second); });
-  Table table = NewTable("stacks", kStepStacksTitle, StepStacksColumns(stacks), order);
+  const auto order = ByWeight(stacks, [](const StepStack& stack) { return TimeIn(stack.weights); });
+  Table table = NewTable("stacks", "Stacks under which the steps' time passed", StepStacksColumns(stacks), order);
   const bool has_steps =
       absl::c_any_of(options.analysis->steps(), [](const StepTrack& track) { return !track.steps.empty(); });
   if (!has_steps) table.notes.emplace_back("No repeating step was found: the time is that of the whole run.");
@@ -283,7 +260,7 @@ Table StepStacksTable(const TraceModel& model, const TableOptions& options) {
 }
 
 Table LibraryStacks(const TraceModel& model, const TableOptions& options) {
-  const CallFilter filter(model, options);
+  const std::vector<bool> is_wanted = WantedOps(model, options);
   const SameWork same_work(model);
   Askers askers(model, options.analysis->attribution());
   std::map<StacksKey, StacksSums> groups;
@@ -293,10 +270,12 @@ Table LibraryStacks(const TraceModel& model, const TableOptions& options) {
     const int64_t self_ns = model.calls.self_ns[call];
     thread_ns += self_ns;
     const CallIndex outermost = same_work.Outermost(call);
-    if (!filter.Takes(model.calls.op[outermost])) continue;
+    if (!is_wanted[model.calls.op[outermost]]) continue;
     const std::string& stack = askers.StackOf(outermost);
-    if (stack.empty()) without_ns += self_ns;
-    if (stack.empty()) continue;
+    if (stack.empty()) {
+      without_ns += self_ns;
+      continue;
+    }
     const auto [at, is_new] = alike.try_emplace({model.calls.op[outermost], &stack}, nullptr);
     if (is_new) {
       const StacksKey key = {KindLabel(model.ops[model.calls.op[outermost]]), stack, askers.PathOf(outermost)};
@@ -310,10 +289,11 @@ Table LibraryStacks(const TraceModel& model, const TableOptions& options) {
   }
   for (const AggregateRow& row : model.aggregates) {
     thread_ns += row.sum_ns - row.nested_sum_ns;
-    if (filter.Takes(row.op)) without_ns += row.sum_ns - row.nested_sum_ns;
+    if (is_wanted[row.op]) without_ns += row.sum_ns - row.nested_sum_ns;
   }
   const auto order = ByWeight(groups, &StacksSums::self_ns);
-  Table table = NewTable("stacks", kStacksTitle, StacksColumns(thread_ns), order);
+  Table table =
+      NewTable("stacks", "Stacks under which the time of recorded calls passed", StacksColumns(thread_ns), order);
   if (groups.empty()) {
     table.notes.emplace_back(kNoStacks);
     return table;

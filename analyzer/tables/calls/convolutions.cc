@@ -10,7 +10,6 @@
 #include "analyzer/peaks/convolution_cost.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -128,23 +127,21 @@ std::string FastNote(const Convolution& row, double peak) {
 }  // namespace
 
 absl::StatusOr<Table> ConvolutionsTable(const TraceModel& model, const TableOptions& options) {
-  const std::vector<GpuOpTime> gpu_times = GpuTimesOfOps(model, options);
   std::map<ConvolutionsKey, Convolution> rows;
-  for (OpIndex i = 0; i < model.ops.size(); ++i) {
-    const Op& op = model.ops[i];
-    const OpTotals& totals = options.totals->ops[i];
+  for (const CalledOp& called : CalledOps(model, options)) {
+    const Op& op = called.op;
     const std::optional<ConvolutionShape> shape = ConvolutionShapeOf(op);
-    if (!shape || op.is_creation || op.is_trial || totals.calls == totals.nested_calls) continue;
-    if (op.captured && gpu_times[i].executions == 0) continue;
+    if (!shape || op.is_creation || op.is_trial || called.own_calls() == 0) continue;
+    if (op.captured && called.gpu.executions == 0) continue;
     Convolution& row =
         GroupOf<ConvolutionsKey>({op.problem, DirectionName(op.direction), op.types, ChosenLabel(op)}, rows);
     row.op = &op;
     row.shape = *shape;
     row.algorithm = ConvolutionAlgorithmOf(op);
-    const bool has_gpu_time = gpu_times[i].executions > 0;
-    row.calls += static_cast<double>(has_gpu_time ? gpu_times[i].executions : totals.calls - totals.nested_calls);
+    const bool has_gpu_time = called.gpu.executions > 0;
+    row.calls += static_cast<double>(has_gpu_time ? called.gpu.executions : called.own_calls());
     if (has_gpu_time || !op.is_asynchronous) {
-      row.time_ns += static_cast<double>(has_gpu_time ? gpu_times[i].busy_ns : totals.total_ns);
+      row.time_ns += static_cast<double>(has_gpu_time ? called.gpu.busy_ns : called.totals.total_ns);
     }
   }
   const auto order = ByWeight(rows, &Convolution::time_ns);

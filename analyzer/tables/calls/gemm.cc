@@ -1,5 +1,4 @@
 // Table `gemm`: matrix products by shape, from BLAS and oneDNN.
-#include <tuple>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -7,7 +6,6 @@
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -27,8 +25,6 @@ GemmKey GemmKeyOf(const Op& op) {
 
 // A group of calls, and what cuBLAS and cuBLASLt report about them.
 struct Product : GemmKey, OpGroup {
-  GpuOpTime gpu;
-  BoundSums bounds;
   bool on_gpu = false;
   int64_t failed = 0;
   std::set<std::string> row_major, compute_types, math_modes, epilogues, tensor_cores;
@@ -115,41 +111,33 @@ std::string Note(const ProductMap& groups, int64_t gemm_ns, int64_t wall_ns) {
 
 bool IsProduct(const Op& op) { return !op.is_creation && !op.is_trial && IsMatrixProduct(op); }
 
-// A captured call computes nothing: it becomes part of a CUDA graph, whose launches have the GPU time.
-bool IsListed(const Op& op) { return IsProduct(op) && !op.captured; }
-
 }  // namespace
 
 absl::StatusOr<Table> GemmTable(const TraceModel& model, const TableOptions& options) {
-  const RunTotals& totals = *options.totals;
-  const std::vector<OpIndex> home = HomeOps(model, totals);
-  const std::vector<GpuOpTime> gpu_times = GpuTimesOfOps(model, options);
   ProductMap groups;
   int64_t gemm_ns = 0;
-  for (OpIndex i = 0; i < model.ops.size(); ++i) {
-    const Op& op = model.ops[i];
-    if (totals.ops[i].calls == 0 || !IsProduct(op)) continue;
-    if (op.captured) {
-      if (gpu_times[i].activities > 0) ProductOf(op, groups).gpu.Add(gpu_times[i]);
+  for (const CalledOp& called : CalledOps(model, options)) {
+    const Op& op = called.op;
+    if (!IsProduct(op)) continue;
+    if (op.captured) {  // computes nothing: it becomes part of a CUDA graph, whose launches have the GPU time
+      if (called.gpu.activities > 0) ProductOf(op, groups).gpu.Add(called.gpu);
       continue;
     }
-    Product& group = ProductOf(model.ops[home[i]], groups);
-    group.Add(op, totals.ops[i], home[i] == i);
+    Product& group = ProductOf(model.ops[called.home], groups);
+    group.Add(called, options.peaks);
     AddGpuWords(op, group);
-    group.gpu.Add(gpu_times[i]);
-    if (home[i] == i) group.bounds.AddOp(options.peaks, op, totals.ops[i], gpu_times[i]);
-    gemm_ns += totals.ops[i].total_ns;
+    gemm_ns += called.totals.total_ns;
   }
   const SameWork same_work(model);
   for (const FailedCall& failed : model.failed_calls) {
     const Op& op = model.ops[model.calls.op[failed.call]];
-    if (IsListed(op) && !same_work.IsNested(failed.call)) ++ProductOf(op, groups).failed;
+    if (IsProduct(op) && !op.captured && !same_work.IsNested(failed.call)) ++ProductOf(op, groups).failed;
   }
   const auto order =
       ByWeight(groups, [](const Product& product) { return std::tie(product.gpu.busy_ns, product.total_ns); });
   TypedColumns<Product> columns = GemmColumns(gemm_ns, model.wall_ns());
-  columns.InsertAfter("calls", GpuTimeColumns(model, options).Of(&Product::gpu));
-  columns.InsertAfter("flops", BoundColumns(options).Of(&Product::bounds));
+  InsertGpuTimes(model, options, &columns);
+  InsertBounds(options, &columns);
   Table table = NewTable("gemm", "Matrix products by shape", columns, order);
   if (!groups.empty()) table.notes.push_back(Note(groups, gemm_ns, model.wall_ns()));
   SayWhyNone(model, "shapes", &table);

@@ -1,5 +1,4 @@
 // Table `layout`: tensors converted from one memory format to another.
-#include <tuple>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -7,13 +6,11 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/tensor_class.h"
-#include "analyzer/layers/attribution.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/calls/move_ends.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/layout_moves.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/tables.h"
 #include "analyzer/time/counter_division.h"
 
 namespace dlhook::analyzer::inline tables {

@@ -1,7 +1,5 @@
 #include "analyzer/tables/calls/move_ends.h"
 
-#include <tuple>
-
 #include "absl/strings/match.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/layers/op_facts.h"
@@ -10,12 +8,6 @@
 
 namespace dlhook::analyzer::inline tables {
 namespace {
-
-// Which call reads what another one wrote, as far as operand addresses show it.
-struct AddressLink {
-  CallIndex writer = 0;
-  CallIndex reader = 0;
-};
 
 constexpr int kMaxDistance = 8;  // library calls to look at after the writer
 
@@ -28,33 +20,6 @@ struct Written {
 
 bool Reads(absl::Span<const uint64_t> operands, uint64_t address) {
   return std::find(operands.begin(), operands.end() - 1, address) != operands.end() - 1;
-}
-
-// From and to calls of the ops in `is_wanted` (by op index): the call that wrote an address (the last operand) which they
-// read, and the first one that reads what they wrote. Both are library calls of the same thread, with only few library
-// calls between them and none that wrote the address again: memory is soon reused for other tensors by kernels with
-// unknown operands.
-std::vector<AddressLink> FindAddressLinks(const TraceModel& model, const std::vector<bool>& is_wanted) {
-  std::vector<AddressLink> links;
-  std::vector<Written> recent;
-  ThreadIndex thread = kNone;
-  for (CallIndex call : model.operands.call) {
-    const OpIndex op = model.calls.op[call];
-    const absl::Span<const uint64_t> operands = model.OperandsOf(call);
-    if (!IsLibraryOp(model.ops[op]) || operands.empty()) continue;
-    if (model.calls.thread[call] != thread) recent.clear();
-    thread = model.calls.thread[call];
-    std::erase_if(recent, [&](Written& written) {
-      if (Reads(operands, written.address)) {
-        const bool is_first = is_wanted[model.calls.op[written.writer]] && !written.is_read;
-        if (is_first || is_wanted[op]) links.push_back({written.writer, call});
-        written.is_read = true;
-      }
-      return operands.back() == written.address || ++written.distance >= kMaxDistance;
-    });
-    if (operands.back() != 0) recent.push_back({.writer = call, .address = operands.back()});
-  }
-  return links;
 }
 
 enum class Use { kReads, kWrites };
@@ -128,10 +93,26 @@ class Finder {
     }
   }
 
+  // The call that wrote an address (the last operand) which a move reads, and the first one that reads what a move wrote.
+  // Both are library calls of the same thread, with only few library calls between them and none that wrote the address
+  // again: memory is soon reused for other tensors by kernels with unknown operands.
   void FindByAddresses() {
-    for (const AddressLink& link : FindAddressLinks(model_, is_move_)) {
-      if (IsMove(link.writer)) ends_[link.writer].read_by = link.reader;
-      if (IsMove(link.reader)) ends_[link.reader].written_by = link.writer;
+    std::vector<Written> recent;
+    ThreadIndex thread = kNone;
+    for (CallIndex call : model_.operands.call) {
+      const absl::Span<const uint64_t> operands = model_.OperandsOf(call);
+      if (!IsLibraryOp(OpOf(call)) || operands.empty()) continue;
+      if (model_.calls.thread[call] != thread) recent.clear();
+      thread = model_.calls.thread[call];
+      std::erase_if(recent, [&](Written& written) {
+        if (Reads(operands, written.address)) {
+          if (IsMove(written.writer) && !written.is_read) ends_[written.writer].read_by = call;
+          if (IsMove(call)) ends_[call].written_by = written.writer;
+          written.is_read = true;
+        }
+        return operands.back() == written.address || ++written.distance >= kMaxDistance;
+      });
+      if (operands.back() != 0) recent.push_back({.writer = call, .address = operands.back()});
     }
   }
 
@@ -191,17 +172,12 @@ bool HasTensor(const Op& op, const std::vector<int64_t>& dims, const std::string
   });
 }
 
-enum class Pass { kUnknown, kForward, kBackward };
-
-Pass PassOf(Direction direction) {
-  if (direction == Direction::kUnknown || direction == Direction::kUpdate) return Pass::kUnknown;
-  return direction == Direction::kForward ? Pass::kForward : Pass::kBackward;
-}
-
+// One is of the forward pass, the other of the backward pass.
 bool DifferentPass(const Op& a, const Op& b) {
-  const Pass pass_a = PassOf(a.direction);
-  const Pass pass_b = PassOf(b.direction);
-  return pass_a != pass_b && pass_a != Pass::kUnknown && pass_b != Pass::kUnknown;
+  const auto is_known = [](const Op& op) {
+    return op.direction != Direction::kUnknown && op.direction != Direction::kUpdate;
+  };
+  return is_known(a) && is_known(b) && (a.direction == Direction::kForward) != (b.direction == Direction::kForward);
 }
 
 // The moves of the model's ops, numbered, with the number of the move that undoes each.

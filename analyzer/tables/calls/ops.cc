@@ -1,40 +1,27 @@
 // Table `ops`: what was computed, one row per problem and direction.
-#include <tuple>
 
-#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/tables.h"
 #include "analyzer/time/thread_activity.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-using OpsKey = std::tuple<std::string, std::string, std::string, std::string>;
-
-OpsKey OpsKeyOf(const Op& op, const std::string& direction) {
-  return {KindLabel(op), ProblemLabel(op), op.types, direction};
-}
+using OpsKey = std::tuple<std::string, std::string, std::string, std::string>;  // kind, problem, types, direction
 
 // The direction that the library reports for each op; otherwise that of the layers of all its calls. Not known if they
 // differ.
 std::vector<std::string> DirectionsOf(const TraceModel& model, const Attribution& attribution) {
-  constexpr auto kSeveral = static_cast<LayerDirection>(0xff);
-  std::vector<LayerDirection> of_calls(model.ops.size(), LayerDirection::kUnknown);
-  std::vector<bool> is_met(model.ops.size());
+  std::vector<std::set<LayerDirection>> of_calls(model.ops.size());
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
-    const OpIndex op = model.calls.op[call];
-    const LayerDirection direction = attribution.of_call[call].direction;
-    of_calls[op] = is_met[op] && of_calls[op] != direction ? kSeveral : direction;
-    is_met[op] = true;
+    of_calls[model.calls.op[call]].insert(attribution.of_call[call].direction);
   }
   std::vector<std::string> directions;
   for (OpIndex op = 0; op < model.ops.size(); ++op) {
-    const bool is_told = model.ops[op].direction != Direction::kUnknown;
-    const bool is_known = of_calls[op] != LayerDirection::kUnknown && of_calls[op] != kSeveral;
-    directions.emplace_back(is_told    ? DirectionName(model.ops[op].direction)
-                            : is_known ? LayerDirectionName(of_calls[op])
-                                       : DirectionName(Direction::kUnknown));
+    const bool is_known = model.ops[op].direction == Direction::kUnknown && of_calls[op].size() == 1 &&
+                          !of_calls[op].contains(LayerDirection::kUnknown);
+    directions.emplace_back(is_known ? LayerDirectionName(*of_calls[op].begin())
+                                     : DirectionName(model.ops[op].direction));
   }
   return directions;
 }
@@ -42,8 +29,6 @@ std::vector<std::string> DirectionsOf(const TraceModel& model, const Attribution
 // The sums of one row.
 struct RowSums : OpGroup {
   const Op* op = nullptr;  // any of them, for what they have in common
-  GpuOpTime gpu;
-  BoundSums bounds;
   std::string direction;
 };
 
@@ -86,26 +71,20 @@ TypedColumns<RowSums> OpsColumns(int64_t wall_ns) {
 
 absl::StatusOr<Table> OpsTable(const TraceModel& model, const TableOptions& options) {
   const RunTotals& totals = *options.totals;
-  const std::vector<OpIndex> home = HomeOps(model, totals);
-  const std::vector<GpuOpTime> gpu_times = GpuTimesOfOps(model, options);
   const std::vector<std::string> directions = DirectionsOf(model, options.analysis->attribution());
   std::map<OpsKey, RowSums> groups;
-  for (OpIndex i = 0; i < model.ops.size(); ++i) {
-    if (totals.ops[i].calls == 0) continue;
-    const auto [it, is_new] = groups.try_emplace(OpsKeyOf(model.ops[home[i]], directions[home[i]]));
-    if (is_new) {
-      it->second.op = &model.ops[home[i]];
-      it->second.direction = directions[home[i]];
-    }
-    it->second.Add(model.ops[i], totals.ops[i], home[i] == i);
-    it->second.gpu.Add(gpu_times[i]);
-    if (home[i] == i) it->second.bounds.AddOp(options.peaks, model.ops[i], totals.ops[i], gpu_times[i]);
+  for (const CalledOp& called : CalledOps(model, options)) {
+    const Op& home = model.ops[called.home];
+    RowSums& row = groups[{KindLabel(home), ProblemLabel(home), home.types, directions[called.home]}];
+    if (row.op == nullptr) row.op = &home;
+    row.direction = directions[called.home];
+    row.Add(called, options.peaks);
   }
   const auto order = ByWeight(
       groups, [](const RowSums& sums) { return std::tie(sums.gpu.busy_ns, sums.wall_share_ns, sums.total_ns); });
   TypedColumns<RowSums> columns = OpsColumns(model.wall_ns());
-  columns.InsertAfter("calls", GpuTimeColumns(model, options).Of(&RowSums::gpu));
-  columns.InsertAfter("flops", BoundColumns(options).Of(&RowSums::bounds));
+  InsertGpuTimes(model, options, &columns);
+  InsertBounds(options, &columns);
   Table table = NewTable("ops", "What was computed, by problem and direction", columns, order);
   AddRow({{"kind", kUnattributed},
           {"wall_share", totals.unattributed_ns},

@@ -1,12 +1,10 @@
 // Table `tuning`: the cost of finding and preparing algorithms, separate from computing.
-#include <tuple>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -50,13 +48,16 @@ double PercentOfRun(std::vector<Span> spans, int64_t unplaced_ns, int64_t wall_n
 using CostMap = std::map<TuningKey, Cost>;
 
 bool IsLtHeuristics(const Op& op) { return op.gemm() && op.gemm()->kind == GemmKind::kHeuristic; }
-bool IsCompilation(const Op& op) { return op.family == "nvrtc" && absl::StrContains(op.function, "CompileProgram"); }
+
+TuningKey KeyOf(const std::string& activity, const Op& op) {
+  return {activity, op.subject.empty() ? op.kind : op.subject, op.direction, op.problem};
+}
 
 // Empty: none of these.
 std::string ActivityOf(const Op& op) {
   if (op.search()) return op.search()->is_measured ? "measuring" : "heuristics";
   if (IsLtHeuristics(op)) return "heuristics";
-  if (IsCompilation(op)) return "compilation";
+  if (op.family == "nvrtc" && absl::StrContains(op.function, "CompileProgram")) return "compilation";
   if (op.is_creation && !op.cache_hit) return "creation";
   return "";
 }
@@ -74,8 +75,7 @@ void AddCalls(const TraceModel& model, const RunTotals& totals, CostMap& costs) 
     const std::string activity = ActivityOf(op);
     const int64_t calls = totals.ops[i].calls - totals.ops[i].nested_calls;
     if (activity.empty() || calls == 0) continue;
-    Cost& cost =
-        GroupOf<TuningKey>({activity, op.subject.empty() ? op.kind : op.subject, op.direction, op.problem}, costs);
+    Cost& cost = GroupOf(KeyOf(activity, op), costs);
     cost.count += calls;
     cost.total_ns += totals.ops[i].total_ns;
     cost.candidates = std::max(cost.candidates, CandidatesOf(op));
@@ -95,7 +95,7 @@ void AddCalls(const TraceModel& model, const RunTotals& totals, CostMap& costs) 
     const Op& op = model.ops[model.calls.op[failed.call]];
     const std::string activity = ActivityOf(op);
     if (activity.empty() || same_work.IsNested(failed.call)) continue;
-    ++GroupOf<TuningKey>({activity, op.subject.empty() ? op.kind : op.subject, op.direction, op.problem}, costs).failed;
+    ++GroupOf(KeyOf(activity, op), costs).failed;
   }
 }
 
@@ -125,13 +125,6 @@ void AddAutotuning(const TraceModel& model, const std::vector<PlanSearch>& searc
   }
 }
 
-// Converts ticks of the process's clock; unknown if the trace does not give their length.
-std::optional<int64_t> TicksToNs(const ProcessInfo& process, uint64_t ticks) {
-  const uint64_t per_second = process.ticks_per_second;
-  if (per_second == 0) return std::nullopt;
-  return static_cast<int64_t>(1e9 * static_cast<double>(ticks) / static_cast<double>(per_second));
-}
-
 // Build times of plans are recorded with their executions.
 void AddPlanBuilding(const TraceModel& model, CostMap& costs) {
   std::set<std::tuple<ProcessIndex, uint32_t, uint64_t>> seen;  // number and time identify a plan
@@ -140,15 +133,16 @@ void AddPlanBuilding(const TraceModel& model, CostMap& costs) {
     const CudnnPlan* plan = op.plan();
     if (plan == nullptr) continue;
     const ProcessIndex process = model.threads[model.calls.thread[call]].process;
-    if (plan->build_ticks == 0) continue;
-    if (!seen.emplace(process, plan->number, plan->build_ticks).second) continue;
+    if (plan->build_ticks == 0 || !seen.emplace(process, plan->number, plan->build_ticks).second) continue;
     Cost& cost = GroupOf<TuningKey>({"plan building", op.kind, op.direction, op.problem}, costs);
     ++cost.count;
     cost.failed += plan->failed_before;
-    const auto ns = TicksToNs(model.processes[process], plan->build_ticks);
-    cost.is_time_known &= ns.has_value();
-    cost.total_ns += ns.value_or(0);
-    cost.unplaced_ns += ns.value_or(0);
+    const auto ticks_per_second = static_cast<double>(model.processes[process].ticks_per_second);
+    cost.is_time_known &= ticks_per_second > 0;
+    if (ticks_per_second == 0) continue;
+    const auto ns = static_cast<int64_t>(1e9 * static_cast<double>(plan->build_ticks) / ticks_per_second);
+    cost.total_ns += ns;
+    cost.unplaced_ns += ns;
   }
 }
 
@@ -174,7 +168,7 @@ TypedColumns<Cost> TuningColumns(int64_t wall_ns) {
       {NumberColumn("candidates"), "Most algorithms that one search tried or offered.",
        [](const Cost& cost) { return cost.HasCandidates() ? Cell(cost.candidates) : Cell(); }},
       {Detail(TextColumn("direction")), "Forward or backward.",
-       [](const Cost& cost) { return std::string(DirectionName(cost.direction)); }},
+       [](const Cost& cost) { return DirectionName(cost.direction); }},
       {Detail(IntegerColumn("trials", "", Better::kLower)), "Executions that only tried a candidate.", &Cost::trials},
       {Detail(IntegerColumn("failed", "", Better::kLower)),
        "Calls that returned an error; plans that could not be built before one could.", &Cost::failed},

@@ -1,4 +1,4 @@
-// The rows of the tables of counters: layers, phases, steps, threads …, and which row a piece of the run belongs to.
+// The rows of the tables of counters: layers, phases, steps …, and which row a piece of the run belongs to.
 #pragma once
 
 #include "analyzer/table/typed_columns.h"
@@ -7,51 +7,48 @@
 
 namespace dlhook::analyzer::inline tables {
 
+// What names a row: of the layer, scope, step or thread, and what the columns beside it hold.
+struct CounterRow {
+  Cell name = {}, process = {}, direction = {}, model = {}, phase = {}, steps = {}, thread = {};
+  Cell index = {}, start = {}, duration = {};
+};
+
 class CounterRows {
  public:
+  // `in_order`: rows by their start, not by size.
+  explicit CounterRows(bool in_order = false) : in_order(in_order) {}
   virtual ~CounterRows() = default;
+  CounterRows(const CounterRows&) = delete;
+  CounterRows& operator=(const CounterRows&) = delete;
 
-  // The row for what no reading covers.
-  static constexpr size_t kRest = static_cast<size_t>(-1);
+  const bool in_order;
+  const TypedColumns<CounterRow>& columns() const { return columns_; }
+  const std::vector<CounterRow>& rows() const { return rows_; }
 
-  // Columns that identify a row: a result of RowOf, or kRest.
-  virtual TypedColumns<size_t> Columns() const = 0;
   // Times at which pieces must be cut so that each belongs to one row; ascending.
   virtual std::vector<int64_t> Boundaries(ProcessIndex) const { return {}; }
-  // The pieces of a process come thread by thread, then those of the process as a whole.
+  // The number of its row. The pieces of a process come thread by thread, then those of the process as a whole.
   virtual size_t RowOf(ProcessIndex process, const CountedPiece& piece) = 0;
-  virtual bool AreInOrder() const { return false; }  // by time: not to be sorted by size
-  virtual std::vector<std::string> Notes() const { return {}; }
+
+ protected:
+  TypedColumns<CounterRow> columns_;
+  std::vector<CounterRow> rows_;
 };
 
-// Numbers keys in the order in which they appear.
-template <typename Key>
-class Numbering {
- public:
-  size_t Of(const Key& key) {
-    const auto [at, is_new] = numbers_.emplace(key, keys_.size());
-    if (is_new) keys_.push_back(key);
-    return at->second;
-  }
-  const Key& At(size_t number) const { return keys_[number]; }
+inline constexpr char kNotSampled[] = "[not sampled]";  // the name of the row for what no reading covers
 
- private:
-  std::map<Key, size_t> numbers_;
-  std::vector<Key> keys_;
+// By layers (or what they are folded into), phases, steps or scopes; not by threads.
+std::unique_ptr<CounterRows> RowsBy(CountersBy by, const TraceModel& model, const TableOptions& options);
+
+// For tables over time: by step, or by the interval that is asked for. Where there are `data` but no steps, by intervals of a
+// round number of ms that gives a readable number of rows; the note says so.
+struct RowsOverTime {
+  std::unique_ptr<CounterRows> rows;
+  std::vector<std::string> notes;
 };
-
-inline constexpr char kNotSampled[] = "[not sampled]";  // kRest, as shown to the user
-
-std::unique_ptr<CounterRows> RowsByLayer(const TraceModel& model, const TableOptions& options);
-std::unique_ptr<CounterRows> RowsByScope(const TraceModel& model);
-std::unique_ptr<CounterRows> RowsByPhase(const TraceModel& model, const TableOptions& options);
-std::unique_ptr<CounterRows> RowsByStep(const TraceModel& model, const TableOptions& options);
-std::unique_ptr<CounterRows> RowsByInterval(const TraceModel& model, int64_t interval_ns);
+RowsOverTime RowsOverTimeOf(const TraceModel& model, const TableOptions& options, bool has_data);
 
 // Sorts rows by their start; rows without one come last.
 void SortByStart(Table* table);
-
-// A round number of ms that gives a readable number of rows.
-int64_t IntervalFor(int64_t wall_ns);
 
 }  // namespace dlhook::analyzer::tables

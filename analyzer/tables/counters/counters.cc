@@ -1,16 +1,13 @@
 // Tables `counters` and `counters_over_time`: counters of the processor and the kernel, by what the program did.
 #include <numeric>
-#include <tuple>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/table/typed_columns.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/counters/counter_rows.h"
-#include "analyzer/tables/tables.h"
 #include "analyzer/time/counter_division.h"
 #include "analyzer/time/derived_metrics.h"
 #include "preload/counters/counter_names.h"
@@ -70,25 +67,24 @@ std::vector<const DerivedMetric*> DistinctMetrics() {
 
 Cell PartOf(double part, double whole) { return whole > 0 ? Cell(100.0 * part / whole) : Cell(); }
 
-void AppendColumns(TypedColumns<size_t> more, TypedColumns<size_t>* columns) {
-  for (AnyColumn& typed : more.all()) {
-    std::string& name = typed.column.name;
-    if (columns->Find(name) != nullptr) name = absl::StrCat("counter_", name);
-  }
-  columns->Add(more);
-}
+struct CounterRowSums {
+  std::vector<double> amounts;  // by CounterIndex
+  std::vector<int64_t> counts;  // the same as whole numbers; over all rows they add up to what was counted
+  double own_time_ns = 0;       // of threads whose running time is counted, without time spent in nested activities
+  double own_running_ns = 0;    // part of it in which they ran
+  double estimated = 0;         // of the counter that rows are sorted by
+  int64_t share_ns = 0;
+
+  bool IsEmpty() const { return share_ns == 0 && absl::c_count(counts, 0) == std::ssize(counts); }
+};
+
+struct CountersLine {
+  const CounterRow& row;
+  const CounterRowSums* sums;  // null: of what no reading covers, which has only counters
+};
 
 class CounterSums {
  public:
-  struct RowSums {
-    std::vector<double> amounts;  // by CounterIndex
-    std::vector<int64_t> counts;  // the same as whole numbers; over all rows they add up to what was counted
-    double own_time_ns = 0;       // of threads whose running time is counted, without time spent in nested activities
-    double own_running_ns = 0;    // part of it in which they ran
-    double estimated = 0;         // of the counter that rows are sorted by
-    int64_t share_ns = 0;
-  };
-
   CounterSums(const TraceModel& model, const CountedRun& run) : model_(model), run_(run), totals_(run.counters.size()) {
     for (NameIndex name : run.counters) names_.push_back(model.names[name]);
     for (CounterIndex i = 0; i < names_.size(); ++i) {
@@ -112,15 +108,19 @@ class CounterSums {
   }
 
   // One row for each thread with counters.
-  void ByThread() {
+  std::vector<CounterRow> ByThread() {
     has_shares_ = false;
+    std::vector<CounterRow> rows;
     std::map<std::tuple<ProcessIndex, ThreadIndex, uint32_t>, size_t> numbers;
-    for (size_t i = 0; i < run_.timelines.size(); ++i) {
-      const CounterTimeline& timeline = run_.timelines[i];
+    for (const CounterTimeline& timeline : run_.timelines) {
       const auto [at, is_new] =
-          numbers.emplace(std::tuple(timeline.process, timeline.thread, timeline.tid), threads_.size());
-      if (is_new) threads_.push_back(i);
-      RowSums& sums = At(at->second);
+          numbers.emplace(std::tuple(timeline.process, timeline.thread, timeline.tid), rows.size());
+      if (is_new) {
+        rows.push_back({.name = timeline.thread == kNone ? Cell() : Cell(model_.threads[timeline.thread].name),
+                        .process = int64_t{model_.processes[timeline.process].pid},
+                        .index = int64_t{timeline.tid}});
+      }
+      CounterRowSums& sums = At(at->second);
       for (size_t j = 0; j < timeline.amounts.size(); ++j) {
         const CounterIndex counter = timeline.counters[j % timeline.counters.size()];
         sums.amounts[counter] += static_cast<double>(timeline.amounts[j]);
@@ -130,38 +130,41 @@ class CounterSums {
         sums.own_running_ns += static_cast<double>(timeline.amounts[j]);
       }
     }
+    for (size_t row = 0; row < rows.size(); ++row) rows[row].duration = static_cast<int64_t>(sums_[row].own_time_ns);
     Round();
+    return rows;
   }
 
-  size_t ThreadOf(size_t row) const { return threads_[row]; }  // after ByThread: its first timeline
-
-  // Columns for each counter, for the metrics derived from them, and for how they were measured. A run without counters
-  // has the columns of the software counters and all derived metrics. The items are rows, or CounterRows::kRest.
-  TypedColumns<size_t> Columns(bool has_shares) const {
-    TypedColumns<size_t> columns;
+  // Behind those of the rows, columns for each counter, for the metrics derived from them, and for how they were measured. A
+  // run without counters has the columns of the software counters and all derived metrics.
+  TypedColumns<CountersLine> Columns(TypedColumns<CounterRow> of_rows, bool has_shares) const {
+    TypedColumns<CountersLine> columns =
+        of_rows.Of<CountersLine>([](const CountersLine& line) -> const CounterRow& { return line.row; });
+    const size_t first = columns.all().size();
     const auto add = [&](Column column, auto get) {
-      const std::string name = column.name;
+      const std::string name =
+          of_rows.Find(column.name) != nullptr ? absl::StrCat("counter_", column.name) : column.name;
+      column.name = name;
       for (int i = 2; columns.Find(column.name) != nullptr; ++i) column.name = absl::StrCat(name, "_", i);
       columns.Add({std::move(column), std::move(get)});
     };
-    // kRest has only counters.
-    const auto of_row = [this](auto get) {
-      return [this, get](size_t row) { return row == CounterRows::kRest ? Cell() : Cell(get(sums_[row])); };
+    const auto of_row = [](auto get) {
+      return [get](const CountersLine& line) { return line.sums == nullptr ? Cell() : Cell(get(*line.sums)); };
     };
     const auto add_running = [&] {
       add(Within(Range::kMeasured, PercentColumn("running_percent", Better::kNeither, kRunningExplanation)),
-          of_row([this](const RowSums& sums) { return RunningPercent(sums); }));
+          of_row([this](const CounterRowSums& sums) { return RunningPercent(sums); }));
     };
     const auto add_counter = [&](const std::string& name, CounterIndex counter) {
       Column column = CounterColumn(name);
-      column.detail = columns.all().size() >= kCountersInText;  // derived metrics say more
-      add(std::move(column), [this, counter](size_t row) {
-        return row == CounterRows::kRest ? OrUnknown(RestOf(counter)) : Cell(sums_[row].counts[counter]);
+      column.detail = columns.all().size() - first >= kCountersInText;  // derived metrics say more
+      add(std::move(column), [this, counter](const CountersLine& line) {
+        return line.sums == nullptr ? ToCell(RestOf(counter)) : Cell(line.sums->counts[counter]);
       });
     };
     if (has_shares) {
       add(As(Role::kWeight, TimeColumn("wall_share", kShareExplanation)),
-          of_row([](const RowSums& sums) { return sums.share_ns; }));
+          of_row([](const CounterRowSums& sums) { return sums.share_ns; }));
     }
     if (clock_ == kNone) add_running();
     for (CounterIndex counter : InReportOrder()) {
@@ -176,46 +179,52 @@ class CounterSums {
                                  absl::StrCat(metric->explanation, "."));
       column.detail = absl::EndsWith(metric->name, "_per_s");
       add(Within(Range::kMeasured, std::move(column)),
-          of_row([this, metric](const RowSums& sums) { return Derived(*metric, sums); }));
+          of_row([this, metric](const CounterRowSums& sums) { return Derived(*metric, sums); }));
     }
     add(PercentColumn("estimated_percent", Better::kNeither, kEstimatedExplanation),
-        of_row([this](const RowSums& sums) {
+        of_row([this](const CounterRowSums& sums) {
           return PartOf(sums.estimated, names_.empty() || !has_shares_ ? 0 : sums.amounts[lead_]);
         }));
     return columns;
   }
 
-  const std::vector<RowSums>& rows() const { return sums_; }
-  // The counter that rows are sorted by: the one that measures time, else the first.
-  int64_t LeadOf(size_t row) const { return sums_[row].counts.empty() ? 0 : sums_[row].counts[lead_]; }
-
-  // Whether any process has counts that no thread's reading covers.
-  bool HasRest() const {
+  // The rows with any counts, by the counter that measures time, else the first, or by their start; then what no thread's reading
+  // covers.
+  void AddTo(const std::vector<CounterRow>& rows, bool in_order, const TypedColumns<CountersLine>& columns,
+             Table* table) const {
+    std::vector<size_t> order(sums_.size());
+    absl::c_iota(order, 0);
+    const auto lead = [&](size_t row) { return names_.empty() ? 0 : sums_[row].counts[lead_]; };
+    if (!in_order) std::ranges::stable_sort(order, std::ranges::greater(), lead);
+    for (const size_t row : order) {
+      if (!sums_[row].IsEmpty()) AddRow(columns, {rows[row], &sums_[row]}, table);
+    }
+    if (in_order) SortByStart(table);
+    const CounterRow rest = {.name = kNotSampled};
     for (CounterIndex counter = 0; counter < names_.size(); ++counter) {
-      if (RestOf(counter).value_or(0) != 0) return true;
+      if (RestOf(counter).value_or(0) == 0) continue;
+      AddRow(columns, {rest, nullptr}, table);
+      break;
     }
-    return false;
-  }
-
-  std::vector<std::string> Notes() const {
-    std::vector<std::string> notes;
-    if (names_.empty()) {
-      notes.push_back(
-          "No counters were read. Run again with DLHOOK_COUNTERS=software (`dlhook counters` says what this machine "
-          "can "
-          "count).");
-      return notes;
-    }
-    notes.push_back(SumsNote());
-    if (run_.enabled_ns > 0 && run_.running_ns < run_.enabled_ns) {
-      notes.push_back(absl::StrFormat(
-          "Counters shared the processor's registers: they were counted in %.0f %% of the time, and scaled.",
-          100.0 * static_cast<double>(run_.running_ns) / static_cast<double>(run_.enabled_ns)));
-    }
-    return notes;
+    AddNotes(table);
   }
 
  private:
+  void AddNotes(Table* table) const {
+    if (names_.empty()) {
+      table->notes.push_back(
+          "No counters were read. Run again with DLHOOK_COUNTERS=software (`dlhook counters` says what this machine "
+          "can count).");
+      return;
+    }
+    table->notes.push_back(SumsNote());
+    if (run_.enabled_ns > 0 && run_.running_ns < run_.enabled_ns) {
+      table->notes.push_back(absl::StrFormat(
+          "Counters shared the processor's registers: they were counted in %.0f %% of the time, and scaled.",
+          100.0 * static_cast<double>(run_.running_ns) / static_cast<double>(run_.enabled_ns)));
+    }
+  }
+
   // The time counter first.
   std::vector<CounterIndex> InReportOrder() const {
     std::vector<CounterIndex> order;
@@ -226,7 +235,7 @@ class CounterSums {
     return order;
   }
 
-  RowSums& At(size_t row) {
+  CounterRowSums& At(size_t row) {
     if (row >= sums_.size()) sums_.resize(row + 1);
     sums_[row].amounts.resize(names_.size());
     return sums_[row];
@@ -239,7 +248,7 @@ class CounterSums {
   }
 
   void Take(size_t row, const CountedPiece& piece) {
-    RowSums& sums = At(row);
+    CounterRowSums& sums = At(row);
     sums.share_ns += piece.share_ns;
     for (size_t j = 0; j < piece.counters.size(); ++j) {
       const CounterIndex counter = piece.counters[j];
@@ -253,13 +262,13 @@ class CounterSums {
   }
 
   void Round() {
-    for (RowSums& sums : sums_) {
+    for (CounterRowSums& sums : sums_) {
       sums.amounts.resize(names_.size());
       sums.counts.resize(names_.size());
     }
     for (CounterIndex counter = 0; counter < names_.size(); ++counter) {
       std::vector<double> parts;
-      for (const RowSums& sums : sums_) parts.push_back(sums.amounts[counter]);
+      for (const CounterRowSums& sums : sums_) parts.push_back(sums.amounts[counter]);
       const std::vector<int64_t> counts = RoundToSum(parts, totals_[counter]);
       for (size_t row = 0; row < sums_.size(); ++row) sums_[row].counts[counter] = counts[row];
     }
@@ -267,13 +276,13 @@ class CounterSums {
 
   // A reading's time and its counters are not read at the same instant, so short spans may seem to run longer than they
   // last.
-  Cell RunningPercent(const RowSums& sums) const {
+  Cell RunningPercent(const CounterRowSums& sums) const {
     const bool is_all = sums.own_running_ns > sums.own_time_ns && sums.own_running_ns <= sums.own_time_ns * kMostSkew;
     return PartOf(is_all ? sums.own_time_ns : sums.own_running_ns, sums.own_time_ns);
   }
 
   // Uses the first of its formulas whose counters are known.
-  Cell Derived(const DerivedMetric& metric, const RowSums& sums) const {
+  Cell Derived(const DerivedMetric& metric, const CounterRowSums& sums) const {
     const auto amount_of = [&](absl::string_view counter) { return AmountOf(sums, counter); };
     for (const DerivedMetric& formula : DerivedMetrics()) {
       if (formula.name != metric.name) continue;
@@ -282,7 +291,7 @@ class CounterSums {
     return std::monostate();
   }
 
-  std::optional<double> AmountOf(const RowSums& sums, absl::string_view counter) const {
+  std::optional<double> AmountOf(const CounterRowSums& sums, absl::string_view counter) const {
     if (counter == kWallShare) return has_shares_ ? static_cast<double>(sums.share_ns) : sums.own_time_ns;
     for (CounterIndex i = 0; i < names_.size(); ++i) {
       if (names_[i] == counter) return static_cast<double>(sums.counts[i]);
@@ -321,106 +330,49 @@ class CounterSums {
   CounterIndex clock_ = kNone;      // the counter of running time
   CounterIndex lead_ = 0;
   bool has_shares_ = true;
-  std::vector<RowSums> sums_;
-  std::vector<size_t> threads_;
+  std::vector<CounterRowSums> sums_;
 };
 
-bool IsEmpty(const CounterSums::RowSums& sums) {
-  return sums.share_ns == 0 && absl::c_all_of(sums.counts, [](int64_t count) { return count == 0; });
-}
-
-// Rows with any counts, by the sort counter, or in the order in which they appeared.
-std::vector<size_t> OrderOf(const CounterSums& sums, bool in_order) {
-  std::vector<size_t> order(sums.rows().size());
-  absl::c_iota(order, 0);
-  if (!in_order) absl::c_stable_sort(order, [&](size_t a, size_t b) { return sums.LeadOf(a) > sums.LeadOf(b); });
-  return order;
-}
-
-Table MakeTable(const TraceModel& model, std::string name, std::string title, std::unique_ptr<CounterRows> rows) {
+Table TableOf(const TraceModel& model, std::string name, std::string title, CounterRows& rows) {
   const CountedRun run = ReadCounters(model);
   CounterSums sums(model, run);
-  TypedColumns<size_t> columns = rows->Columns();
-  AppendColumns(sums.Columns(/*has_shares=*/true), &columns);
-  if (rows->AreInOrder()) {  // intervals of two runs do not correspond: not to be compared
+  TypedColumns<CountersLine> columns = sums.Columns(rows.columns(), /*has_shares=*/true);
+  if (rows.in_order) {  // intervals of two runs do not correspond: not to be compared
     for (AnyColumn& typed : columns.all()) typed.column.role = Role::kNone;
   }
   Table table = NewTable(std::move(name), std::move(title), columns);
-  if (!run.counters.empty()) {
-    sums.Divide(rows.get());
-    for (size_t row : OrderOf(sums, rows->AreInOrder())) {
-      if (!IsEmpty(sums.rows()[row])) AddRow(columns, row, &table);
-    }
-    if (rows->AreInOrder()) SortByStart(&table);
-    if (sums.HasRest()) AddRow(columns, CounterRows::kRest, &table);
-  }
-  for (std::vector<std::string> notes : {sums.Notes(), rows->Notes()}) {
-    table.notes.insert(table.notes.end(), notes.begin(), notes.end());
-  }
+  if (!run.counters.empty()) sums.Divide(&rows);
+  sums.AddTo(rows.rows(), rows.in_order, columns, &table);
   return table;
 }
 
 Table ByThreadTable(const TraceModel& model) {
   const CountedRun run = ReadCounters(model);
   CounterSums sums(model, run);
-  const auto of_thread = [&](auto get) {
-    return [&sums, &run, get](size_t row) {
-      return row == CounterRows::kRest ? Cell() : Cell(get(run.timelines[sums.ThreadOf(row)]));
-    };
-  };
-  TypedColumns<size_t> columns = {
-      {ProcessColumn(model.processes.size() > 1),
-       of_thread([&model](const CounterTimeline& timeline) { return int64_t{model.processes[timeline.process].pid}; })},
-      {TextColumn("thread"), "Its name; not known of threads that made no recorded call.",
-       [&](size_t row) {
-         if (row == CounterRows::kRest) return Cell(kNotSampled);
-         const ThreadIndex thread = run.timelines[sums.ThreadOf(row)].thread;
-         return thread == kNone ? Cell() : Cell(model.threads[thread].name);
-       }},
-      {NumberColumn("tid"), "Its number in the kernel.",
-       of_thread([](const CounterTimeline& timeline) { return int64_t{timeline.tid}; })},
-      {IntegerColumn("time", "ns", Better::kNeither), "In which its running time was counted.", [&](size_t row) {
-         return row == CounterRows::kRest ? Cell() : Cell(static_cast<int64_t>(sums.rows()[row].own_time_ns));
-       }}};
-  AppendColumns(sums.Columns(/*has_shares=*/false), &columns);
-  sums.ByThread();
-  Table table = NewTable("counters", "What the processor counted, by thread", columns, OrderOf(sums, false));
-  if (!run.counters.empty() && sums.HasRest()) AddRow(columns, CounterRows::kRest, &table);
-  table.notes = sums.Notes();
+  const TypedColumns<CounterRow> of_rows = {
+      {ProcessColumn(model.processes.size() > 1), &CounterRow::process},
+      {TextColumn("thread"), "Its name; not known of threads that made no recorded call.", &CounterRow::name},
+      {NumberColumn("tid"), "Its number in the kernel.", &CounterRow::index},
+      {IntegerColumn("time", "ns", Better::kNeither), "In which its running time was counted.", &CounterRow::duration}};
+  const TypedColumns<CountersLine> columns = sums.Columns(of_rows, /*has_shares=*/false);
+  const std::vector<CounterRow> rows = sums.ByThread();
+  Table table = NewTable("counters", "What the processor counted, by thread", columns);
+  sums.AddTo(rows, /*in_order=*/false, columns, &table);
   return table;
 }
 
 }  // namespace
 
 absl::StatusOr<Table> CountersTable(const TraceModel& model, const TableOptions& options) {
-  const std::string title = "What the processor counted, by what the program did";
-  switch (options.counters_by) {
-    case CountersBy::kPhase:
-      return MakeTable(model, "counters", title, RowsByPhase(model, options));
-    case CountersBy::kStep:
-      return MakeTable(model, "counters", title, RowsByStep(model, options));
-    case CountersBy::kScope:
-      return MakeTable(model, "counters", title, RowsByScope(model));
-    case CountersBy::kThread:
-      return ByThreadTable(model);
-    case CountersBy::kLayers:
-      break;
-  }
-  return MakeTable(model, "counters", title, RowsByLayer(model, options));
+  if (options.counters_by == CountersBy::kThread) return ByThreadTable(model);
+  return TableOf(model, "counters", "What the processor counted, by what the program did",
+                 *RowsBy(options.counters_by, model, options));
 }
 
 absl::StatusOr<Table> CountersOverTimeTable(const TraceModel& model, const TableOptions& options) {
-  const std::string name = "counters_over_time";
-  const std::string title = "What the processor counted over time";
-  const bool has_counters = !model.counters.empty();
-  if (options.interval_ns == 0 && (!has_counters || !options.analysis->steps().empty())) {
-    return MakeTable(model, name, title, RowsByStep(model, options));
-  }
-  const int64_t interval_ns = options.interval_ns > 0 ? options.interval_ns : IntervalFor(model.wall_ns());
-  Table table = MakeTable(model, name, title, RowsByInterval(model, interval_ns));
-  if (options.interval_ns == 0) {
-    table.notes.push_back(absl::StrCat("No steps were found: rows are intervals of ", HumanTime(interval_ns), "."));
-  }
+  const RowsOverTime over_time = RowsOverTimeOf(model, options, !model.counters.empty());
+  Table table = TableOf(model, "counters_over_time", "What the processor counted over time", *over_time.rows);
+  table.notes.insert(table.notes.end(), over_time.notes.begin(), over_time.notes.end());
   return table;
 }
 

@@ -2,49 +2,42 @@
 
 #include "absl/strings/str_join.h"
 #include "analyzer/gpu/gpu_division.h"
-#include "analyzer/layers/attribution.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/op_groups.h"
-#include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-// GPU times of copies: how fast each was, how close to the link's peak, what ran at the same time.
+// How fast copies of known duration were, in bytes per nanosecond: GB/s.
+struct Rates {
+  int64_t bytes = 0;
+  int64_t ns = 0;
+  double min = 0, max = 0;
 
-// Copies (or memsets) of one row.
+  void Add(int64_t more_bytes, int64_t more_ns, double slowest, double fastest) {
+    min = ns == 0 ? slowest : std::min(min, slowest);
+    max = std::max(max, fastest);
+    AddSaturated(more_bytes, &bytes);
+    ns += more_ns;
+  }
+};
+
+// What GPUs did for the copies (or memsets) of one row.
 struct GpuCopySum {
   int64_t copies = 0;
   int64_t bytes = 0;
   int64_t busy_ns = 0;
   int64_t beside_compute_ns = 0;  // part of busy_ns during which the same device computed
-  int64_t timed_bytes = 0;        // of copies with a known duration …
-  int64_t timed_ns = 0;
-  double min_rate = 0, max_rate = 0;  // bytes per nanosecond: GB/s
-  double peak_bytes = 0;              // what their link could move in their time …
-  int64_t peak_of_bytes = 0;          // … and what they moved; only copies over links with a known peak
-  bool is_cupti = false;              // sources of these times
+  Rates rates;
+  double peak_bytes = 0;      // what their link could move in their time …
+  int64_t peak_of_bytes = 0;  // … and what they moved; only copies over links with a known peak
+  bool is_cupti = false;      // sources of these times
   bool is_events = false;
 
-  std::string Source() const;
+  const char* Source() const { return !is_cupti ? "events" : is_events ? "cupti, events" : "cupti"; }
 };
-
-class GpuCopies {
- public:
-  explicit GpuCopies(const TraceModel& model) : model_(model), timelines_(GpuTimelines(model)) {}
-
-  // Whether the activity is a copy or a memset, also inside a graph.
-  bool IsCopy(GpuIndex activity) const;
-  void Add(GpuIndex activity, GpuCopySum* sum) const;
-
- private:
-  const TraceModel& model_;
-  const std::vector<GpuTimeline> timelines_;
-};
-
-using GpuCopiesKind = GpuActivityKind;
 
 // Peak bytes per second for such a copy; 0: not known. A copy inside a device reads and writes its memory.
 double PeakOf(const GpuDevice& device, CopyDirection direction) {
@@ -63,34 +56,26 @@ double PeakOf(const GpuDevice& device, CopyDirection direction) {
   }
 }
 
-std::string GpuCopySum::Source() const {
-  if (is_cupti && is_events) return "cupti, events";
-  return is_cupti ? "cupti" : "events";
+// Whether the activity is a copy or a memset, also inside a graph.
+bool IsCopy(const TraceModel& model, GpuIndex activity) {
+  const GpuActivityKind kind = model.gpu.kind[activity];
+  return kind == GpuActivityKind::kCopy || kind == GpuActivityKind::kSet ||
+         (kind == GpuActivityKind::kOp && GpuWorkOf(model, activity) == GpuWork::kCopy);
 }
 
-bool GpuCopies::IsCopy(GpuIndex activity) const {
-  const GpuCopiesKind kind = model_.gpu.kind[activity];
-  return kind == GpuCopiesKind::kCopy || kind == GpuCopiesKind::kSet ||
-         (kind == GpuCopiesKind::kOp && GpuWorkOf(model_, activity) == GpuWork::kCopy);
-}
-
-void GpuCopies::Add(GpuIndex activity, GpuCopySum* sum) const {
-  const GpuActivityColumns& gpu = model_.gpu;
+void AddCopy(const TraceModel& model, GpuIndex activity, const IntervalSet& compute, GpuCopySum* sum) {
+  const GpuActivityColumns& gpu = model.gpu;
   const int64_t duration_ns = gpu.DurationNs(activity);
   const auto bytes = static_cast<int64_t>(gpu.bytes[activity]);
   ++sum->copies;
   sum->bytes += bytes;
   sum->busy_ns += duration_ns;
-  const IntervalSet& compute = timelines_[gpu.device[activity]].compute;
   sum->beside_compute_ns += compute.CoveredNs(gpu.start_ns[activity], gpu.end_ns[activity]);
   (gpu.source[activity] == GpuTimeSource::kEvents ? sum->is_events : sum->is_cupti) = true;
   if (duration_ns <= 0 || bytes == 0) return;
   const double rate = static_cast<double>(bytes) / static_cast<double>(duration_ns);
-  sum->min_rate = sum->timed_ns == 0 ? rate : std::min(sum->min_rate, rate);
-  sum->max_rate = std::max(sum->max_rate, rate);
-  sum->timed_bytes += bytes;
-  sum->timed_ns += duration_ns;
-  const double peak = PeakOf(model_.gpu_devices[gpu.device[activity]], gpu.direction[activity]);
+  sum->rates.Add(bytes, duration_ns, rate, rate);
+  const double peak = PeakOf(model.gpu_devices[gpu.device[activity]], gpu.direction[activity]);
   if (peak <= 0) return;
   sum->peak_bytes += peak / 1e9 * static_cast<double>(duration_ns);
   sum->peak_of_bytes += bytes;
@@ -134,12 +119,13 @@ struct CopyGroup : CopiesKey {
   int64_t bytes = 0;
   int64_t total_ns = 0;
   int64_t wall_share_ns = 0;
-  int64_t timed_bytes = 0;  // of calls that last as long as the copy
-  int64_t timed_ns = 0;
-  double min_rate = 0, max_rate = 0;
+  Rates of_calls;  // of those that last as long as the copy
   GpuCopySum gpu;
   std::array<int64_t, kSizeCount> sizes = {};
   std::set<std::string> functions;
+
+  // By GPU time if known, else by the time the caller waits.
+  const Rates& rates() const { return gpu.rates.ns > 0 ? gpu.rates : of_calls; }
 };
 
 Form FormOf(const Op& op) {
@@ -168,10 +154,7 @@ void AddRates(const Op& op, int64_t calls, const Durations& durations, CopyGroup
   if (!IsTimed(op) || bytes == 0 || durations.min_ns <= 0) return;
   const double slowest = static_cast<double>(bytes) / static_cast<double>(durations.max_ns);
   const double fastest = static_cast<double>(bytes) / static_cast<double>(durations.min_ns);
-  group.min_rate = group.timed_ns == 0 ? slowest : std::min(group.min_rate, slowest);
-  group.max_rate = std::max(group.max_rate, fastest);
-  AddSaturated(SaturatedProduct(calls, bytes), &group.timed_bytes);
-  group.timed_ns += durations.sum_ns;
+  group.of_calls.Add(SaturatedProduct(calls, bytes), durations.sum_ns, slowest, fastest);
 }
 
 void AddCalls(const Op& op, int64_t calls, const Durations& durations, CopyGroup& group) {
@@ -196,20 +179,15 @@ CopiesKey KeyOf(const TraceModel& model, const Op& op, GpuIndex activity) {
   return key;
 }
 
-void AddNotSeen(const TraceModel& model, GpuIndex activity, CopyGroup& group) {
-  group.bytes += static_cast<int64_t>(model.gpu.bytes[activity]);
-  ++group.sizes[SizeClassOf(model.gpu.bytes[activity])];
-}
-
 // The row of each call whose copy was seen on the GPU.
 using KeyOfCall = absl::flat_hash_map<CallIndex, CopiesKey>;
 
 // The GPUs' copies, assigned to the call that requested them.
 KeyOfCall CollectGpu(const TraceModel& model, const SameWork& same_work, CopyMap& groups) {
   KeyOfCall keys;
-  const GpuCopies copies(model);
+  const std::vector<GpuTimeline> timelines = GpuTimelines(model);
   for (GpuIndex activity = 0; activity < model.gpu.size(); ++activity) {
-    if (!copies.IsCopy(activity)) continue;
+    if (!IsCopy(model, activity)) continue;
     const CallIndex call = model.gpu.call[activity] == kNone ? kNone : same_work.Outermost(model.gpu.call[activity]);
     const bool is_seen = call != kNone && model.ops[model.calls.op[call]].copy();
     const CopiesKey key =
@@ -217,8 +195,10 @@ KeyOfCall CollectGpu(const TraceModel& model, const SameWork& same_work, CopyMap
                 : CopiesKey{model.gpu.direction[activity], model.gpu.host_memory[activity], Form::kNotSeen};
     if (is_seen) keys.try_emplace(call, key);
     CopyGroup& group = GroupOf(is_seen ? keys.at(call) : key, groups);
-    copies.Add(activity, &group.gpu);
-    if (!is_seen) AddNotSeen(model, activity, group);
+    AddCopy(model, activity, timelines[model.gpu.device[activity]].compute, &group.gpu);
+    if (is_seen) continue;
+    group.bytes += static_cast<int64_t>(model.gpu.bytes[activity]);
+    ++group.sizes[SizeClassOf(model.gpu.bytes[activity])];
   }
   return keys;
 }
@@ -259,27 +239,16 @@ CopyMap Collect(const TraceModel& model, const RunTotals& totals, bool has_gpu) 
   return groups;
 }
 
+constexpr const char* kDirections[] = {"unknown", "HtoD", "DtoH", "DtoD", "HtoH", "peer", "set", "FtoD", "DtoF"};
+static_assert(static_cast<size_t>(CopyDirection::kDeviceToFile) + 1 == std::size(kDirections));
+constexpr const char* kMemories[] = {"none", "unknown", "pageable", "pinned", "managed"};
+static_assert(static_cast<size_t>(HostMemory::kManaged) + 1 == std::size(kMemories));
+constexpr const char* kForms[] = {"sync", "async", "captured", "not seen by a hook"};
+
 // The name at a value of an enumeration; "unknown": it has none, or the trace is of a later schema.
 template <typename Enum, size_t N>
 const char* NameAt(const char* const (&names)[N], Enum value) {
   return static_cast<size_t>(value) < N ? names[static_cast<size_t>(value)] : "unknown";
-}
-
-const char* DirectionLabel(CopyDirection direction) {
-  constexpr const char* kNames[] = {"unknown", "HtoD", "DtoH", "DtoD", "HtoH", "peer", "set", "FtoD", "DtoF"};
-  static_assert(static_cast<size_t>(CopyDirection::kDeviceToFile) + 1 == std::size(kNames));
-  return NameAt(kNames, direction);
-}
-
-const char* MemoryLabel(HostMemory memory) {
-  constexpr const char* kNames[] = {"none", "unknown", "pageable", "pinned", "managed"};
-  static_assert(static_cast<size_t>(HostMemory::kManaged) + 1 == std::size(kNames));
-  return NameAt(kNames, memory);
-}
-
-const char* FormLabel(Form form) {
-  constexpr const char* kNames[] = {"sync", "async", "captured", "not seen by a hook"};
-  return NameAt(kNames, form);
 }
 
 // What GPUs copied, if their times are known.
@@ -302,8 +271,8 @@ TypedColumns<CopyGroup> GpuColumns() {
       {Detail(TextColumn("rate_source")),
        "Where the time behind the rates comes from: cupti, events, or host: as the caller waits.",
        [](const CopyGroup& group) {
-         if (group.gpu.timed_ns > 0) return Cell(group.gpu.Source());
-         return group.timed_ns > 0 ? Cell("host") : Cell();
+         if (group.gpu.rates.ns > 0) return Cell(group.gpu.Source());
+         return group.of_calls.ns > 0 ? Cell("host") : Cell();
        }},
       {Detail(IntegerColumn("gpu_copies", "", Better::kLower)), "Copies that GPUs made.", known(&GpuCopySum::copies)},
       {Detail(IntegerColumn("gpu_bytes", "bytes", Better::kLower)), "Bytes that GPUs moved.",
@@ -312,22 +281,18 @@ TypedColumns<CopyGroup> GpuColumns() {
 }
 
 TypedColumns<CopyGroup> CopiesColumns(bool has_gpu, int64_t all_bytes, int64_t wall_ns) {
-  // By GPU time if known, else by the time the caller waits.
-  const auto rate = [](double GpuCopySum::*by_gpu, double CopyGroup::*by_host) {
-    return [by_gpu, by_host](const CopyGroup& group) {
-      if (group.gpu.timed_ns > 0) return Cell(group.gpu.*by_gpu);
-      return group.timed_ns > 0 ? Cell(group.*by_host) : Cell();
-    };
+  const auto rate = [](double Rates::*of) {
+    return [of](const CopyGroup& group) { return group.rates().ns > 0 ? Cell(group.rates().*of) : Cell(); };
   };
   TypedColumns<CopyGroup> columns = {
       {As(Role::kKey, TextColumn("direction")), "HtoD: host to device …; peer: between devices; set: memset.",
-       [](const CopyGroup& group) { return std::string(DirectionLabel(group.direction)); }},
+       [](const CopyGroup& group) { return NameAt(kDirections, group.direction); }},
       {As(Role::kKey, TextColumn("memory")), "What kind of host memory takes part.",
-       [](const CopyGroup& group) { return std::string(MemoryLabel(group.memory)); }},
+       [](const CopyGroup& group) { return NameAt(kMemories, group.memory); }},
       {TextColumn("form", has_gpu ? "sync, async, captured: recorded into a CUDA graph, copied with each launch of it; "
-                                    "not hooked: requested inside a library."
+                                    "not seen by a hook: requested inside a library."
                                   : "sync, async, or captured: recorded into a CUDA graph, nothing was copied."),
-       [](const CopyGroup& group) { return std::string(FormLabel(group.form)); }},
+       [](const CopyGroup& group) { return NameAt(kForms, group.form); }},
       {CallsColumn("Calls that succeeded, without the driver's inside the runtime's."),
        [](const CopyGroup& group) { return group.form == Form::kNotSeen ? Cell() : Cell(group.calls); }},
       {As(Role::kAmount, IntegerColumn("bytes", "bytes", Better::kLower)), "Of these calls together.",
@@ -339,14 +304,9 @@ TypedColumns<CopyGroup> CopiesColumns(bool has_gpu, int64_t all_bytes, int64_t w
                   has_gpu ? "Bytes over GPU time; for calls without GPU time see rate_source."
                           : "Bytes over time, of synchronous copies from or to the host, as the caller waits for them: "
                             "waiting for earlier work is included. Others: not known."),
-       [](const CopyGroup& group) {
-         return group.gpu.timed_ns > 0 ? Rate(group.gpu.timed_bytes, 1, group.gpu.timed_ns)
-                                       : Rate(group.timed_bytes, 1, group.timed_ns);
-       }},
-      {RealColumn("min_rate", "GB/s", Better::kHigher), "Of the slowest such copy.",
-       rate(&GpuCopySum::min_rate, &CopyGroup::min_rate)},
-      {RealColumn("max_rate", "GB/s", Better::kHigher), "Of the fastest such copy.",
-       rate(&GpuCopySum::max_rate, &CopyGroup::max_rate)},
+       [](const CopyGroup& group) { return Rate(group.rates().bytes, 1, group.rates().ns); }},
+      {RealColumn("min_rate", "GB/s", Better::kHigher), "Of the slowest such copy.", rate(&Rates::min)},
+      {RealColumn("max_rate", "GB/s", Better::kHigher), "Of the fastest such copy.", rate(&Rates::max)},
       {IntegerColumn("mean_bytes", "bytes", Better::kNeither), "Bytes of one call.",
        [](const CopyGroup& group) {
          return Mean(group.bytes, group.form == Form::kNotSeen ? group.gpu.copies : group.calls);
@@ -382,7 +342,7 @@ void AddSizeNotes(const CopyMap& groups, Table& table) {
       if (counts[i] > 0) words.push_back(absl::StrCat(counts[i], " ", kSizes[i].words));
     }
     if (words.empty()) continue;
-    table.notes.push_back(absl::StrCat(DirectionLabel(direction), " by size: ", absl::StrJoin(words, ", "), "."));
+    table.notes.push_back(absl::StrCat(NameAt(kDirections, direction), " by size: ", absl::StrJoin(words, ", "), "."));
   }
 }
 

@@ -6,14 +6,9 @@
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
-#include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
-
-Column NsColumn(const char* name, Better better, const char* explanation) {
-  return IntegerColumn(name, "ns", better, explanation);
-}
 
 Cell KnownRate(uint64_t bytes_per_second) {
   return bytes_per_second == 0 ? Cell() : Cell(static_cast<double>(bytes_per_second) / 1e9);
@@ -63,23 +58,21 @@ TypedColumns<DeviceRow> DevicesColumns(bool has_ranks, bool has_processes) {
        [](const DeviceRow& row) { return row.device.ordinal; }},
       {PercentColumn("busy", Better::kHigher), "Part of the time in which the device was busy.",
        [](const DeviceRow& row) { return Percent(row.busy_ns, row.time_ns); }},
-      {NsColumn("compute", Better::kLower, "Time in which it computed; overlapping kernels count once."),
+      {TimeColumn("compute", "Time in which it computed; overlapping kernels count once."),
        [](const DeviceRow& row) { return row.work.compute.total_ns(); }},
-      {NsColumn("copy", Better::kLower, "Time in which it copied or set memory; overlapping ones count once."),
+      {TimeColumn("copy", "Time in which it copied or set memory; overlapping ones count once."),
        [](const DeviceRow& row) { return row.work.copy.total_ns(); }},
-      {NsColumn("communication", Better::kLower,
-                "Time in which kernels of collectives ran, waiting for other ranks included."),
+      {TimeColumn("communication", "Time in which kernels of collectives ran, waiting for other ranks included."),
        &DeviceRow::communication_ns},
-      {NsColumn("exposed_communication", Better::kLower,
-                "Communication while this process computed nothing on the device."),
+      {TimeColumn("exposed_communication", "Communication while this process computed nothing on the device."),
        &DeviceRow::exposed_ns},
       {PercentColumn("comm_overlap", Better::kHigher), "Part of the communication that overlapped with compute.",
        [](const DeviceRow& row) { return Percent(row.communication_ns - row.exposed_ns, row.communication_ns); }},
-      {NsColumn("idle", Better::kLower, "Time without work for this process: busy and idle add up to the time."),
+      {TimeColumn("idle", "Time without work for this process: busy and idle add up to the time."),
        [](const DeviceRow& row) { return row.time_ns - row.busy_ns; }},
       {NumberColumn("steps"), "Steady steps that the row covers; not known: it covers the whole process.",
        [](const DeviceRow& row) { return row.steps == 0 ? Cell() : Cell(row.steps); }},
-      {NsColumn("time", Better::kLower, "Of these steps, as far as GPU times were measured."), &DeviceRow::time_ns},
+      {TimeColumn("time", "Of these steps, as far as GPU times were measured."), &DeviceRow::time_ns},
       {TextColumn("source"),
        "Where the times come from: CUPTI, or pairs of events (of whole calls, at most 0.5 us exact).",
        [](const DeviceRow& row) { return KnownText(SourceOf(row.work)); }},
@@ -110,76 +103,59 @@ TypedColumns<DeviceRow> DevicesColumns(bool has_ranks, bool has_processes) {
   return columns;
 }
 
-class Rows {
- public:
-  Rows(const TraceModel& model, const std::vector<StepTrack>& steps)
-      : model_(model), times_(MeasuredTimes(model, steps)), works_(WorkOfDevices(model, times_)) {
-    for (const DeviceWork& work : works_) {
-      const GpuDevice& device = model.gpu_devices[work.device];
-      if (!device.uuid.empty()) users_[device.uuid].push_back(device.process);
-    }
-  }
+using UsersOfDevices = std::map<std::string, std::vector<ProcessIndex>>;  // by uuid
 
-  void AddTo(const TypedColumns<DeviceRow>& columns, Table* table) const {
-    for (const ProcessIndex process : ByRank(model_)) {
-      for (const DeviceWork& work : works_) {
-        const GpuDevice& device = model_.gpu_devices[work.device];
-        if (device.process != process) continue;
-        AddRow(columns,
-               {device, work, RankOf(model_.processes[process]), int64_t{model_.processes[process].pid},
-                times_[process].steps, times_[process].time.total_ns(), SharedWith(device)},
-               table);
-      }
-    }
-    AddNotes(table);
+std::string Labels(const TraceModel& model, const std::vector<ProcessIndex>& users, ProcessIndex without = kNone) {
+  std::vector<std::string> labels;
+  for (const ProcessIndex user : users) {
+    if (user != without) labels.push_back(ProcessLabel(model, user));
   }
+  return absl::StrJoin(labels, ", ");
+}
 
- private:
-  std::string SharedWith(const GpuDevice& device) const {
-    std::vector<std::string> others;
-    const auto users = users_.find(device.uuid);
-    if (users == users_.end()) return "";
-    for (const ProcessIndex user : users->second) {
-      if (user != device.process) others.push_back(ProcessLabel(model_, user));
-    }
-    return absl::StrJoin(others, ", ");
+void AddNotes(const TraceModel& model, const UsersOfDevices& users_of, const std::vector<MeasuredTime>& times,
+              const std::vector<DeviceWork>& works, Table* table) {
+  for (const auto& [uuid, users] : users_of) {
+    if (users.size() < 2) continue;
+    table->notes.push_back(absl::StrCat(Labels(model, users), " share the device ", uuid,
+                                        ": what one does is in its own row alone, idle time of the other may be work "
+                                        "of it."));
   }
-
-  void AddNotes(Table* table) const {
-    for (const auto& [uuid, users] : users_) {
-      if (users.size() < 2) continue;
-      std::vector<std::string> labels;
-      for (const ProcessIndex user : users) labels.push_back(ProcessLabel(model_, user));
-      table->notes.push_back(
-          absl::StrCat(absl::StrJoin(labels, ", "), " share the device ", uuid,
-                       ": what one does is in its own row alone, idle time of the other may be work of it."));
-    }
-    for (ProcessIndex i = 0; i < times_.size(); ++i) {
-      const bool has_work =
-          absl::c_any_of(works_, [&](const DeviceWork& work) { return model_.gpu_devices[work.device].process == i; });
-      const int64_t missing_ns = times_[i].duration_ns - times_[i].time.total_ns();
-      // Before the first CUDA call there is nothing to measure.
-      if (!has_work || times_[i].steps == 0 || missing_ns == 0) continue;
-      table->notes.push_back(absl::StrCat(ProcessLabel(model_, i), ": of its steady steps ", HumanTime(missing_ns),
-                                          " are left out: times of GPUs were not measured all through them."));
-    }
+  for (ProcessIndex i = 0; i < times.size(); ++i) {
+    const bool has_work =
+        absl::c_any_of(works, [&](const DeviceWork& work) { return model.gpu_devices[work.device].process == i; });
+    const int64_t missing_ns = times[i].duration_ns - times[i].time.total_ns();
+    // Before the first CUDA call there is nothing to measure.
+    if (!has_work || times[i].steps == 0 || missing_ns == 0) continue;
+    table->notes.push_back(absl::StrCat(ProcessLabel(model, i), ": of its steady steps ", HumanTime(missing_ns),
+                                        " are left out: times of GPUs were not measured all through them."));
   }
-
-  const TraceModel& model_;
-  const std::vector<MeasuredTime> times_;
-  const std::vector<DeviceWork> works_;
-  std::map<std::string, std::vector<ProcessIndex>> users_;  // by uuid
-};
+}
 
 }  // namespace
 
 absl::StatusOr<Table> DevicesTable(const TraceModel& model, const TableOptions& options) {
-  bool has_ranks = false;
-  for (ProcessIndex i = 0; i < model.processes.size(); ++i) has_ranks |= !RankOf(model.processes[i]).empty();
-  const TypedColumns<DeviceRow> columns = DevicesColumns(has_ranks, model.processes.size() > 1);
+  const TypedColumns<DeviceRow> columns = DevicesColumns(HasRanks(model), model.processes.size() > 1);
   Table table = NewTable("devices", "What GPUs were busy with", columns);
   if (model.gpu.empty()) return table;  // finding steps takes time
-  Rows(model, options.analysis->steps()).AddTo(columns, &table);
+  const std::vector<MeasuredTime> times = MeasuredTimes(model, options.analysis->steps());
+  const std::vector<DeviceWork> works = WorkOfDevices(model, times);
+  UsersOfDevices users_of;
+  for (const DeviceWork& work : works) {
+    const GpuDevice& device = model.gpu_devices[work.device];
+    if (!device.uuid.empty()) users_of[device.uuid].push_back(device.process);
+  }
+  for (const ProcessIndex process : ByRank(model)) {
+    for (const DeviceWork& work : works) {
+      const GpuDevice& device = model.gpu_devices[work.device];
+      if (device.process != process) continue;
+      AddRow(columns,
+             {device, work, RankOf(model.processes[process]), int64_t{model.processes[process].pid},
+              times[process].steps, times[process].time.total_ns(), Labels(model, users_of[device.uuid], process)},
+             &table);
+    }
+  }
+  AddNotes(model, users_of, times, works, &table);
   return table;
 }
 

@@ -6,7 +6,6 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
 #include "analyzer/tables/gpu/idle_shares.h"
-#include "analyzer/tables/tables.h"
 #include "analyzer/time/thread_activity.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -28,30 +27,6 @@ constexpr char kCauses[] =
     "from or to the host or another device (others, and memsets, count as launches). not known: nothing is known of "
     "the thread, or the work waited longer, for another stream, device or the host.";
 
-struct GpuIdleSums {
-  IdlePiece::What what = IdlePiece::What::kNothing;
-  int64_t steady_ns = 0;
-  int64_t run_ns = 0;
-  int64_t gaps = 0;
-  int64_t times = 0;
-  int64_t gap_start_ns = INT64_MIN;  // of the current gap, and how much of it was added
-  int64_t in_gap_ns = 0;
-  int64_t longest_ns = 0;
-  int64_t longest_start_ns = 0;
-  GpuIndex longest_next = kNone;
-
-  void Merge(const GpuIdleSums& other) {
-    steady_ns += other.steady_ns;
-    run_ns += other.run_ns;
-    gaps += other.gaps;
-    times += other.times;
-    if (other.longest_ns <= longest_ns) return;
-    longest_ns = other.longest_ns;
-    longest_start_ns = other.longest_start_ns;
-    longest_next = other.longest_next;
-  }
-};
-
 struct Gap {
   int64_t start_ns = INT64_MIN;
   int64_t length_ns = 0;
@@ -59,13 +34,10 @@ struct Gap {
   GpuIndex next = kNone;
 };
 
-using GpuIdleKey = std::pair<IdleCause, std::string>;  // cause, during
-using GpuIdleLine = std::pair<GpuIdleKey, GpuIdleSums>;
-
-class IdleSums {
+class IdleTime {
  public:
-  IdleSums(const TraceModel& model, const HostRules& rules, const GpuRun& run, GpuDeviceIndex device)
-      : model_(model), steady_(run.SteadyTime(device)), run_(run.RunTime(device)) {
+  IdleTime(const TraceModel& model, const HostRules& rules, const GpuRun& run, GpuDeviceIndex device)
+      : model_(model), device_(device), steady_(run.SteadyTime(device)), run_(run.RunTime(device)) {
     const ProcessInfo& process = model.processes[run.ProcessOf(device)];
     DivideIdleTime(model, rules, run.timelines(), device, {process.start_ns, process.end_ns},
                    [this](const IdlePiece& piece) { Take(piece); });
@@ -75,29 +47,53 @@ class IdleSums {
   const std::vector<Gap>& longest_gaps() const { return longest_gaps_; }
 
   // By cause, most time first, unknown last; within a cause by time.
-  std::vector<GpuIdleLine> Lines() const {
-    std::map<GpuIdleKey, GpuIdleSums> by_label;
+  std::vector<IdleShare> Shares(NextWork& next_work) const {
+    std::map<std::pair<IdleCause, std::string>, IdleShare> by_label;
     int64_t all_ns = 0;
     std::array<int64_t, kIdleCauses> of_cause_ns = {};
-    for (const auto& [key, sums] : sums_) {
-      GpuIdleSums& of_label = by_label[{key.cause, LabelOf(key)}];
-      of_label.Merge(sums);
-      of_label.what = key.what;
-      of_cause_ns[static_cast<size_t>(key.cause)] += sums.steady_ns;
+    for (const auto& [kind, sums] : sums_) {
+      IdleShare& share = by_label[{kind.cause, LabelOf(kind)}];
+      share.Merge(sums);
+      share.what = kind.what;
+      of_cause_ns[static_cast<size_t>(kind.cause)] += sums.steady_ns;
       all_ns += sums.steady_ns;
     }
-    std::vector<GpuIdleLine> lines = WithoutSmall(by_label, all_ns);
-    const auto rank = [&](const GpuIdleLine& line) {
-      const IdleCause cause = line.first.first;
-      return std::tuple(cause == IdleCause::kUnknown, -of_cause_ns[static_cast<size_t>(cause)], cause,
-                        -line.second.steady_ns);
-    };
-    absl::c_stable_sort(lines, [&](const GpuIdleLine& a, const GpuIdleLine& b) { return rank(a) < rank(b); });
-    return lines;
+    std::vector<IdleShare> shares;
+    std::map<IdleCause, std::pair<int64_t, IdleShare>> small;
+    for (auto& [key, share] : by_label) {
+      std::tie(share.cause, share.during) = key;
+      if (static_cast<double>(share.steady_ns) >= kSmallPart * static_cast<double>(all_ns) && share.steady_ns > 0) {
+        shares.push_back(std::move(share));
+        continue;
+      }
+      ++small[share.cause].first;
+      small[share.cause].second.Merge(share);
+    }
+    for (auto& [cause, others] : small) {
+      others.second.cause = cause;
+      others.second.during = others.second.steady_ns > 0 ? absl::StrCat("others (", others.first, ")") : kOutside;
+      shares.push_back(std::move(others.second));
+    }
+    for (IdleShare& share : shares) {
+      share.device = device_;
+      share.part = static_cast<double>(share.steady_ns) / static_cast<double>(std::max<int64_t>(steady_.total_ns(), 1));
+      share.then = next_work.NameOf(share.longest_next);
+      share.layer = next_work.LayerOf(share.longest_next);
+      share.line = next_work.LineOf(share.longest_next);
+    }
+    std::ranges::stable_sort(shares, {}, [&](const IdleShare& share) {
+      return std::tuple(share.cause == IdleCause::kUnknown, -of_cause_ns[static_cast<size_t>(share.cause)], share.cause,
+                        -share.steady_ns);
+    });
+    return shares;
   }
 
  private:
   using What = IdlePiece::What;
+  struct OpenSums : IdleSums {
+    int64_t gap_start_ns = INT64_MIN;  // of the current gap, and how much of it was added
+    int64_t in_gap_ns = 0;
+  };
   // A row's key without strings: one per op and name.
   struct Kind {
     IdleCause cause = IdleCause::kUnknown;
@@ -150,7 +146,7 @@ class IdleSums {
     const int64_t run_ns = run_.CoveredNs(piece.start_ns, piece.end_ns);
     const int64_t steady_ns = steady_.CoveredNs(piece.start_ns, piece.end_ns);
     if (run_ns == 0 && steady_ns == 0) return;
-    GpuIdleSums& sums = sums_[KindOf(piece)];
+    OpenSums& sums = sums_[KindOf(piece)];
     sums.run_ns += run_ns;
     if (steady_ns == 0) return;
     sums.steady_ns += steady_ns;
@@ -182,78 +178,60 @@ class IdleSums {
     if (longest_gaps_.size() > kLongestGaps) longest_gaps_.pop_back();
   }
 
-  static std::vector<GpuIdleLine> WithoutSmall(const std::map<GpuIdleKey, GpuIdleSums>& by_label, int64_t all_ns) {
-    std::vector<GpuIdleLine> lines;
-    std::map<IdleCause, std::pair<int64_t, GpuIdleSums>> small;
-    for (const auto& [key, sums] : by_label) {
-      if (static_cast<double>(sums.steady_ns) >= kSmallPart * static_cast<double>(all_ns) && sums.steady_ns > 0) {
-        lines.emplace_back(key, sums);
-        continue;
-      }
-      ++small[key.first].first;
-      small[key.first].second.Merge(sums);
-    }
-    for (const auto& [cause, others] : small) {
-      const bool is_in_steps = others.second.steady_ns > 0;
-      lines.emplace_back(GpuIdleKey{cause, is_in_steps ? absl::StrCat("others (", others.first, ")") : kOutside},
-                         others.second);
-    }
-    return lines;
-  }
-
   const TraceModel& model_;
+  const GpuDeviceIndex device_;
   const IntervalSet& steady_;
   const IntervalSet& run_;
-  absl::flat_hash_map<Kind, GpuIdleSums> sums_;
+  absl::flat_hash_map<Kind, OpenSums> sums_;
   Gap gap_;
   std::vector<Gap> longest_gaps_;
 };
 
 struct IdleRow {
   DeviceLabel device;
-  const GpuIdleLine& line;
+  IdleShare share;
   int64_t idle_ns = 0;  // of all rows of the device
   int64_t time_ns = 0;
   int64_t steps = 1;
-  std::string then, layer, next_line;  // of the work after the longest gap
-  const GpuIdleSums& sums() const { return line.second; }
 };
 
 TypedColumns<IdleRow> GpuIdleColumns(bool has_processes, int64_t start_ns) {
+  const auto of_share = [](auto get) {
+    return [get](const IdleRow& row) { return ToCell(std::invoke(get, row.share)); };
+  };
   TypedColumns<IdleRow> columns = GpuLabelColumns(has_processes).Of(&IdleRow::device);
   columns.Add({
-      {As(Role::kKey, TextColumn("cause", kCauses)),
-       [](const IdleRow& row) { return IdleCauseName(row.line.first.first); }},
+      {As(Role::kKey, TextColumn("cause", kCauses)), [](const IdleRow& row) { return IdleCauseName(row.share.cause); }},
       {As(Role::kKey, TextColumn("during")),
        "The call, framework op or data loader in which the host was, for synchronization the call that waited; the "
        "direction of copies that the device made.",
-       [](const IdleRow& row) { return KnownText(row.line.first.second); }},
+       of_share(Known(&IdleShare::during))},
       {TimeColumn("time"), "In a mean steady step (where no steps are found: in all).",
-       [](const IdleRow& row) { return Mean(row.sums().steady_ns, row.steps); }},
+       [](const IdleRow& row) { return Mean(row.share.steady_ns, row.steps); }},
       {PercentColumn("percent", Better::kLower), "As a part of the steps' time.",
-       [](const IdleRow& row) { return Percent(row.sums().steady_ns, row.time_ns); }},
+       [](const IdleRow& row) { return Percent(row.share.steady_ns, row.time_ns); }},
       {PercentColumn("idle_percent", Better::kNeither), "As a part of the time in which no kernel of the network runs.",
-       [](const IdleRow& row) { return Percent(row.sums().steady_ns, row.idle_ns); }},
+       [](const IdleRow& row) { return Percent(row.share.steady_ns, row.idle_ns); }},
       {IntegerColumn("gaps", "", Better::kLower), "Gaps between kernels to which it contributes, in all steady steps.",
-       [](const IdleRow& row) { return row.sums().gaps; }},
+       of_share(&IdleShare::gaps)},
       {Detail(IntegerColumn("times", "", Better::kLower)), "How often this happened in them.",
-       [](const IdleRow& row) { return row.sums().times; }},
+       of_share(&IdleShare::times)},
       {TimeColumn("longest"), "Its largest part of a single gap.",
-       [](const IdleRow& row) { return row.sums().longest_ns > 0 ? Cell(row.sums().longest_ns) : Cell(); }},
+       [](const IdleRow& row) { return row.share.longest_ns > 0 ? Cell(row.share.longest_ns) : Cell(); }},
       {IntegerColumn("longest_start", "ns", Better::kNeither), "When that gap began, since the run began.",
        [start_ns](const IdleRow& row) {
-         return row.sums().longest_ns > 0 ? Cell(row.sums().longest_start_ns - start_ns) : Cell();
+         return row.share.longest_ns > 0 ? Cell(row.share.longest_start_ns - start_ns) : Cell();
        }},
       {TextColumn("then"), "The device's next work: the call that launched it, else the kernel.",
-       Known(&IdleRow::then)},
-      {TextColumn("layer"), "Layer and direction that it was launched for.", Known(&IdleRow::layer)},
-      {Detail(TextColumn("line")), "The line of the program that launched it.", Known(&IdleRow::next_line)},
+       of_share(Known(&IdleShare::then))},
+      {TextColumn("layer"), "Layer and direction that it was launched for.", of_share(Known(&IdleShare::layer))},
+      {Detail(TextColumn("line")), "The line of the program that launched it.", of_share(Known(&IdleShare::line))},
       {As(Role::kWeight, Detail(TimeColumn("steady_time"))),
        "In all steady steps: the rows of a device add up to the time in which it does not compute, exactly, without "
        "time in which it works for other processes of the run.",
-       [](const IdleRow& row) { return row.sums().steady_ns; }},
+       of_share(&IdleShare::steady_ns)},
       {Detail(TimeColumn("run_time")), "In the whole run, as far as GPUs were measured; these add up in the same way.",
-       [](const IdleRow& row) { return row.sums().run_ns; }},
+       of_share(&IdleShare::run_ns)},
   });
   return columns;
 }
@@ -261,17 +239,16 @@ TypedColumns<IdleRow> GpuIdleColumns(bool has_processes, int64_t start_ns) {
 // "On device 0 no kernel runs in 4.50 ms of a mean step of 12.30 ms (36.6 %), nothing at all in 3.20 ms:
 // synchronization 2.10 ms, …"
 std::string DeviceNote(const TraceModel& model, const GpuRun& run, GpuDeviceIndex device,
-                       const std::vector<GpuIdleLine>& lines) {
-  const int64_t steps = std::max<int64_t>(run.Steps(device), 1);
+                       const std::vector<IdleShare>& shares) {
+  const int64_t steps = run.StepsOrOne(device);
   const int64_t time_ns = run.SteadyTime(device).total_ns();
   int64_t idle_ns = 0;
   std::vector<std::pair<std::string, int64_t>> causes;  // in the order of the rows
-  for (const auto& [key, sums] : lines) {
-    if (causes.empty() || causes.back().first != IdleCauseName(key.first)) {
-      causes.emplace_back(IdleCauseName(key.first), 0);
-    }
-    causes.back().second += sums.steady_ns;
-    idle_ns += sums.steady_ns;
+  for (const IdleShare& share : shares) {
+    const std::string cause = IdleCauseName(share.cause);
+    if (causes.empty() || causes.back().first != cause) causes.emplace_back(cause, 0);
+    causes.back().second += share.steady_ns;
+    idle_ns += share.steady_ns;
   }
   const IntervalSet& own = run.TimelineOf(device).busy;
   const IntervalSet others = BusyForOthers(model, run.timelines(), device).Difference(own);
@@ -310,50 +287,52 @@ std::string GapNote(const TraceModel& model, const Gap& gap, const std::string& 
 
 }  // namespace
 
+void IdleSums::Merge(const IdleSums& other) {
+  steady_ns += other.steady_ns;
+  run_ns += other.run_ns;
+  gaps += other.gaps;
+  times += other.times;
+  if (other.longest_ns <= longest_ns) return;
+  longest_ns = other.longest_ns;
+  longest_start_ns = other.longest_start_ns;
+  longest_next = other.longest_next;
+}
+
 absl::StatusOr<Table> GpuIdleTable(const TraceModel& model, const TableOptions& options) {
-  const std::string title = "Why GPUs do not compute";
-  if (model.gpu.empty()) return NewTable("gpu_idle", title, GpuIdleColumns(false, 0));
-  const GpuRun run(model, options.analysis->steps());
+  const GpuRun run(model, options);
   const TypedColumns<IdleRow> columns = GpuIdleColumns(run.HasSeveralProcesses(), model.start_ns);
-  Table table = NewTable("gpu_idle", title, columns);
+  Table table = NewTable("gpu_idle", "Why GPUs do not compute", columns);
+  if (run.devices().empty()) return table;
   const HostRules rules(model);
   NextWork next_work(model, options.analysis->attribution());
   for (GpuDeviceIndex device : run.devices()) {
-    const IdleSums sums(model, rules, run, device);
-    const std::vector<GpuIdleLine> lines = sums.Lines();
+    const IdleTime idle(model, rules, run, device);
+    const std::vector<IdleShare> shares = idle.Shares(next_work);
     int64_t idle_ns = 0;
-    for (const GpuIdleLine& line : lines) idle_ns += line.second.steady_ns;
-    for (const GpuIdleLine& line : lines) {
-      const GpuIndex next = line.second.longest_next;
-      AddRow(columns,
-             {run.LabelOf(device), line, idle_ns, run.SteadyTime(device).total_ns(),
-              std::max<int64_t>(run.Steps(device), 1), next_work.NameOf(next), next_work.LayerOf(next),
-              next_work.LineOf(next)},
-             &table);
+    for (const IdleShare& share : shares) idle_ns += share.steady_ns;
+    const int64_t time_ns = run.SteadyTime(device).total_ns();
+    for (const IdleShare& share : shares) {
+      AddRow(columns, {run.LabelOf(device), share, idle_ns, time_ns, run.StepsOrOne(device)}, &table);
     }
-    table.notes.push_back(DeviceNote(model, run, device, lines));
-    for (const Gap& gap : sums.longest_gaps()) {
+    table.notes.push_back(DeviceNote(model, run, device, shares));
+    for (const Gap& gap : idle.longest_gaps()) {
       table.notes.push_back(GapNote(model, gap, run.NameOf(device), next_work));
     }
   }
-  for (std::string& note : run.Notes()) table.notes.push_back(std::move(note));
+  run.AddNotes(&table);
   return table;
 }
 
 std::vector<IdleShare> IdleShares(const TraceModel& model, const TableOptions& options) {
-  std::vector<IdleShare> shares;
-  const GpuRun run(model, options.analysis->steps());
+  std::vector<IdleShare> all;
+  const GpuRun run(model, options);
+  if (run.devices().empty()) return all;
   const HostRules rules(model);
   NextWork next_work(model, options.analysis->attribution());
   for (GpuDeviceIndex device : run.devices()) {
-    const auto time_ns = static_cast<double>(std::max<int64_t>(run.SteadyTime(device).total_ns(), 1));
-    for (const auto& [key, sums] : IdleSums(model, rules, run, device).Lines()) {
-      shares.push_back({device, key.first, sums.what, key.second, static_cast<double>(sums.steady_ns) / time_ns,
-                        sums.steady_ns, sums.times, next_work.LayerOf(sums.longest_next),
-                        next_work.LineOf(sums.longest_next)});
-    }
+    absl::c_move(IdleTime(model, rules, run, device).Shares(next_work), std::back_inserter(all));
   }
-  return shares;
+  return all;
 }
 
 }  // namespace dlhook::analyzer::tables

@@ -5,7 +5,6 @@
 #include "absl/strings/strip.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/gpu/gpu_division.h"
-#include "analyzer/layers/attribution.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/tables/columns.h"
@@ -15,12 +14,10 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-using GpuKernelsKind = GpuActivityKind;
-
 constexpr char kGpuKernelsNotKnown[] = "not known";
 
 bool IsKernel(const TraceModel& model, GpuIndex activity) {
-  return model.gpu.kind[activity] == GpuKernelsKind::kKernel || model.gpu.kind[activity] == GpuKernelsKind::kGraph;
+  return model.gpu.kind[activity] == GpuActivityKind::kKernel || model.gpu.kind[activity] == GpuActivityKind::kGraph;
 }
 
 struct GpuKernelsKey {
@@ -72,7 +69,7 @@ class Collector {
  private:
   GpuKernelsKey KeyOf(GpuIndex activity) const {
     GpuKernelsKey key = {kGpuKernelsNotKnown, kGpuKernelsNotKnown, "", "", GpuAskerOf(model_, activity)};
-    if (model_.gpu.kind[activity] == GpuKernelsKind::kGraph) key.name = key.short_name = "[whole graph]";
+    if (model_.gpu.kind[activity] == GpuActivityKind::kGraph) key.name = key.short_name = "[whole graph]";
     const GpuKernelIndex kernel = model_.gpu.kernel[activity];
     if (kernel != kNone && model_.gpu_kernels[kernel].name != kNone) {
       key.name = model_.names[model_.gpu_kernels[kernel].name];
@@ -144,60 +141,43 @@ const GpuKernel* ShapeOf(const TraceModel& model, const KernelGroup& group) {
   return most == group.launches.end() ? nullptr : &model.gpu_kernels[most->first];
 }
 
-struct KernelRow {
-  const KernelGroup& group;
-  Statistics times;
-  const GpuKernel* shape;
+struct KernelRow : KernelGroup, Statistics {
+  const GpuKernel* shape = nullptr;
   bool HasGrid() const { return shape != nullptr && shape->grid[0] != 0; }
   bool HasRegisters() const { return shape != nullptr && shape->registers_per_thread != 0; }
 };
 
-// Layers of different networks may have the same names.
-bool HasSeveralModels(const KernelMap& groups) {
-  std::set<std::string> models;
-  for (const auto& [key, group] : groups) {
-    if (!key.model.empty()) models.insert(key.model);
-  }
-  return models.size() > 1;
-}
-
 TypedColumns<KernelRow> GpuKernelsColumns(bool has_models, int64_t all_ns, int64_t steps) {
   TypedColumns<KernelRow> columns = {
       {As(Role::kKey, TextColumn("kernel")), "Its name without namespaces and template arguments.",
-       [](const KernelRow& row) { return row.group.short_name; }},
+       &KernelRow::short_name},
       {As(Role::kName, TextColumn("layer")), "Layer it ran for; of a graph's kernels the layer they were captured for.",
-       [](const KernelRow& row) { return KnownText(row.group.layer); }},
-      {TextColumn("model"), "The network, if there are several.",
-       [](const KernelRow& row) { return KnownText(row.group.model); }},
+       Known<KernelRow>(&KernelRow::layer)},
+      {TextColumn("model"), "The network, if there are several.", Known<KernelRow>(&KernelRow::model)},
       {As(Role::kKey, TextColumn("launched_by")),
        "The library's op that it ran for, else the framework's; application: neither around the launch; not known: no "
        "hook saw who launched it.",
-       [](const KernelRow& row) { return row.group.launched_by; }},
-      {CallsColumn("Executions on a GPU, including those in CUDA graphs."),
-       [](const KernelRow& row) { return row.group.calls(); }},
+       &KernelRow::launched_by},
+      {CallsColumn("Executions on a GPU, including those in CUDA graphs."), &KernelRow::calls},
       {RealColumn("per_step", "", Better::kLower), "Of these, launched in steady steps, per step.",
        [steps](const KernelRow& row) {
-         return steps == 0 ? Cell() : Cell(static_cast<double>(row.group.steady) / static_cast<double>(steps));
+         return steps == 0 ? Cell() : Cell(static_cast<double>(row.steady) / static_cast<double>(steps));
        }},
-      {As(Role::kWeight, TimeColumn("gpu_time")), "Durations on GPUs, first launches included.",
-       [](const KernelRow& row) { return row.group.total_ns; }},
+      {As(Role::kWeight, TimeColumn("gpu_time")), "Durations on GPUs, first launches included.", &KernelRow::total_ns},
       {PercentColumn("gpu_percent", Better::kLower), "GPU time as a part of that of all kernels.",
-       [all_ns](const KernelRow& row) { return Percent(row.group.total_ns, all_ns); }},
+       [all_ns](const KernelRow& row) { return Percent(row.total_ns, all_ns); }},
       {TimeColumn("mean_time"),
        "Duration, excluding the process's first launch of this kernel if there are others, as the next five.",
-       [](const KernelRow& row) { return row.times.mean; }},
-      {TimeColumn("median_time"), "Half of them took at most this long.",
-       [](const KernelRow& row) { return row.times.median; }},
-      {Detail(TimeColumn("min_time")), "The shortest.", [](const KernelRow& row) { return row.times.min; }},
-      {Detail(TimeColumn("max_time")), "The longest.", [](const KernelRow& row) { return row.times.max; }},
-      {Detail(TimeColumn("deviation")), "Standard deviation of the durations.",
-       [](const KernelRow& row) { return row.times.deviation; }},
+       &KernelRow::mean},
+      {TimeColumn("median_time"), "Half of them took at most this long.", &KernelRow::median},
+      {Detail(TimeColumn("min_time")), "The shortest.", &KernelRow::min},
+      {Detail(TimeColumn("max_time")), "The longest.", &KernelRow::max},
+      {Detail(TimeColumn("deviation")), "Standard deviation of the durations.", &KernelRow::deviation},
       {Detail(TimeColumn("first_time")), "Durations of first launches: the kernel may have been loaded for them.",
-       [](const KernelRow& row) { return row.group.first_count > 0 ? Cell(row.group.first_ns) : Cell(); }},
-      {Detail(NumberColumn("replayed")), "Of the calls, those in launches of CUDA graphs.",
-       [](const KernelRow& row) { return row.group.replayed; }},
+       [](const KernelRow& row) { return row.first_count > 0 ? Cell(row.first_ns) : Cell(); }},
+      {Detail(NumberColumn("replayed")), "Of the calls, those in launches of CUDA graphs.", &KernelRow::replayed},
       {Detail(NumberColumn("grids")), "Number of distinct grids and blocks.",
-       [](const KernelRow& row) { return row.shape == nullptr ? Cell() : Cell(std::ssize(row.group.launches)); }},
+       [](const KernelRow& row) { return row.shape == nullptr ? Cell() : Cell(std::ssize(row.launches)); }},
       {As(Role::kChoice, Detail(TextColumn("grid"))), "The most frequent grid, in blocks.",
        [](const KernelRow& row) { return row.HasGrid() ? Cell(Dims(row.shape->grid)) : Cell(); }},
       {As(Role::kChoice, Detail(TextColumn("block"))), "Its block, in threads.",
@@ -217,10 +197,10 @@ TypedColumns<KernelRow> GpuKernelsColumns(bool has_models, int64_t all_ns, int64
        "(formula of NVIDIA's cuda_occupancy.h): not measured.",
        [](const KernelRow& row) {
          if (row.shape == nullptr) return Cell();
-         const std::optional<double> part = TheoreticalOccupancy(*row.shape, row.group.compute_capability);
+         const std::optional<double> part = TheoreticalOccupancy(*row.shape, row.compute_capability);
          return part ? Cell(100 * *part) : Cell();
        }},
-      {Detail(TextColumn("name")), "The kernel's whole name.", [](const KernelRow& row) { return row.group.name; }},
+      {Detail(TextColumn("name")), "The kernel's whole name.", &KernelRow::name},
   };
   columns.Find("model")->detail = !has_models;
   return columns;
@@ -292,8 +272,13 @@ Table GpuKernelsTable(const TraceModel& model, const TableOptions& options) {
   const Collector collector(model, options);
   const KernelMap groups = collector.Collect();
   int64_t all_ns = 0;
-  for (const auto& [key, group] : groups) all_ns += group.total_ns;
-  const TypedColumns<KernelRow> columns = GpuKernelsColumns(HasSeveralModels(groups), all_ns, collector.steps());
+  std::set<std::string> models;
+  for (const auto& [key, group] : groups) {
+    all_ns += group.total_ns;
+    models.insert(key.model);
+  }
+  models.erase("");
+  const TypedColumns<KernelRow> columns = GpuKernelsColumns(models.size() > 1, all_ns, collector.steps());
   Table table = NewTable("kernels", "Kernels by GPU time, by layer and by the op they ran for", columns);
   for (const KernelGroup* group : ByWeight(groups, &KernelGroup::total_ns)) {
     AddRow(columns, {*group, StatisticsOf(*group), ShapeOf(model, *group)}, &table);

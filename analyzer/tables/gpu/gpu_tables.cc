@@ -10,6 +10,8 @@ namespace {
 
 constexpr double kLagPart = 0.2;  // of the work of steady steps, done outside their time; above this a note says so
 
+const auto& kNoSteps = *new std::vector<StepTrack>;
+
 }  // namespace
 
 TypedColumns<DeviceLabel> GpuLabelColumns(bool has_processes) {
@@ -18,6 +20,9 @@ TypedColumns<DeviceLabel> GpuLabelColumns(bool has_processes) {
            &DeviceLabel::device},
           {Detail(TextColumn("name")), "What device it is.", Known(&DeviceLabel::name)}};
 }
+
+GpuRun::GpuRun(const TraceModel& model, const TableOptions& options)
+    : GpuRun(model, model.gpu.empty() ? kNoSteps : options.analysis->steps()) {}  // finding steps takes time
 
 GpuRun::GpuRun(const TraceModel& model, const std::vector<StepTrack>& steps)
     : model_(model), timelines_(GpuTimelines(model)), steady_(MeasuredTimes(model, steps)) {
@@ -82,8 +87,9 @@ std::string GpuRun::LagNote(ProcessIndex process) const {
       ProcessLabel(model_, process), 100.0 * static_cast<double>(outside_ns) / static_cast<double>(requested_ns));
 }
 
-std::vector<std::string> GpuRun::Notes() const {
-  std::vector<std::string> notes;
+void GpuRun::AddNotes(Table* table) const {
+  if (model_.gpu.empty()) return;
+  std::vector<std::string>& notes = table->notes;
   std::vector<bool> is_told(model_.processes.size());
   for (GpuDeviceIndex device : devices_) {
     if (is_told[ProcessOf(device)]) continue;
@@ -108,7 +114,6 @@ std::vector<std::string> GpuRun::Notes() const {
         "Times are of pairs of CUDA events around whole calls, not of kernels: work between a call's kernels, or "
         "without a call, is not observed.");
   }
-  return notes;
 }
 
 }  // namespace dlhook::analyzer::tables

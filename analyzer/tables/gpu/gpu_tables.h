@@ -25,9 +25,10 @@ inline constexpr char kDeviceWorkLabel[] = "copies on the device, memset";
 inline constexpr char kNotSeenLabel[] = "not seen: native code or Python";
 inline constexpr char kNotStartedLabel[] = "launched, not started";
 
-// The devices of a run that did something. Not for runs without GPU times: finding steps takes time.
+// The devices of a run that did something.
 class GpuRun {
  public:
+  GpuRun(const TraceModel& model, const TableOptions& options);
   GpuRun(const TraceModel& model, const std::vector<StepTrack>& steps);
 
   const std::vector<GpuDeviceIndex>& devices() const { return devices_; }
@@ -36,6 +37,7 @@ class GpuRun {
   // The time of the process that the tables cover: its steady steps, or all of it if it has none.
   const IntervalSet& SteadyTime(GpuDeviceIndex device) const { return steady_[ProcessOf(device)].time; }
   int64_t Steps(GpuDeviceIndex device) const { return steady_[ProcessOf(device)].steps; }  // 0: none
+  int64_t StepsOrOne(GpuDeviceIndex device) const { return std::max<int64_t>(Steps(device), 1); }
   const IntervalSet& RunTime(GpuDeviceIndex device) const { return whole_[ProcessOf(device)]; }
   ProcessIndex ProcessOf(GpuDeviceIndex device) const { return model_.gpu_devices[device].process; }
 
@@ -44,7 +46,7 @@ class GpuRun {
   // For sentences: "device 0", or "device 0 of process 4711" in runs with several processes.
   std::string NameOf(GpuDeviceIndex device) const;
   // What the tables do not cover, and how exact they are.
-  std::vector<std::string> Notes() const;
+  void AddNotes(Table* table) const;
 
  private:
   std::string TimeNote(ProcessIndex process) const;

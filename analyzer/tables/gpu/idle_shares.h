@@ -8,15 +8,25 @@
 
 namespace dlhook::analyzer::inline tables {
 
-struct IdleShare {
+struct IdleSums {
+  int64_t steady_ns = 0;
+  int64_t run_ns = 0;
+  int64_t gaps = 0;
+  int64_t times = 0;       // how often the host did that
+  int64_t longest_ns = 0;  // the largest part of a gap
+  int64_t longest_start_ns = 0;
+  GpuIndex longest_next = kNone;
+
+  void Merge(const IdleSums& other);
+};
+
+struct IdleShare : IdleSums {
   GpuDeviceIndex device = 0;
   IdleCause cause = IdleCause::kUnknown;
   IdlePiece::What what = IdlePiece::What::kNothing;  // kNothing also where it is several small ones
   std::string during;                                // the same in words
   double part = 0;                                   // of the steady steps' time
-  int64_t steady_ns = 0;
-  int64_t times = 0;        // how often the host did that
-  std::string layer, line;  // of the work after the longest gap
+  std::string then, layer, line;                     // of the work after the longest gap
 };
 
 // By device and cause, each most time first.

@@ -6,12 +6,10 @@
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
-#include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-constexpr char kApplication[] = "application";
 constexpr char kKernelsNotKnown[] = "not known";
 
 using Dim = std::array<uint32_t, 3>;
@@ -23,7 +21,7 @@ struct KernelsKey {
   auto operator<=>(const KernelsKey&) const = default;
 };
 
-struct KernelsLaunchGroup : KernelsKey {
+struct LaunchedKernel : KernelsKey {
   int64_t calls = 0;     // executed
   int64_t captured = 0;  // recorded into a CUDA graph
   int64_t failed = 0;
@@ -34,7 +32,7 @@ struct KernelsLaunchGroup : KernelsKey {
   int64_t all() const { return calls + captured + failed; }
 };
 
-using KernelsLaunchMap = std::map<KernelsKey, KernelsLaunchGroup>;
+using LaunchedKernels = std::map<KernelsKey, LaunchedKernel>;
 
 KernelsKey KeyOf(const Op& op, std::string launched_by) {
   const bool is_known = !op.kernel_name.empty();
@@ -44,22 +42,22 @@ KernelsKey KeyOf(const Op& op, std::string launched_by) {
 
 std::string LauncherOf(const TraceModel& model, CallIndex call) {
   const CallIndex launcher = EnclosingLibraryOp(model, call);
-  return launcher == kNone ? kApplication : KindAndDirection(model.ops[model.calls.op[launcher]]);
+  return launcher == kNone ? "application" : KindAndDirection(model.ops[model.calls.op[launcher]]);
 }
 
-void AddShape(const Op& op, int64_t calls, KernelsLaunchGroup& group) {
+void AddShape(const Op& op, int64_t calls, LaunchedKernel& group) {
   group.grids[op.launch()->grid] += calls;
   group.blocks[op.launch()->block] += calls;
 }
 
 // The driver's launch inside the runtime's is a second view of the same launch.
-KernelsLaunchMap Collect(const TraceModel& model, const StepClock& clock) {
+LaunchedKernels Collect(const TraceModel& model, const StepClock& clock) {
   const SameWork same_work(model);
-  KernelsLaunchMap groups;
+  LaunchedKernels groups;
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const Op& op = model.ops[model.calls.op[call]];
     if (!op.launch() || same_work.IsNested(call)) continue;
-    KernelsLaunchGroup& group = GroupOf(KeyOf(op, LauncherOf(model, call)), groups);
+    LaunchedKernel& group = GroupOf(KeyOf(op, LauncherOf(model, call)), groups);
     AddShape(op, 1, group);
     group.total_ns += model.calls.duration_ns[call];
     if (model.StatusOf(call) != 0) {
@@ -75,7 +73,7 @@ KernelsLaunchMap Collect(const TraceModel& model, const StepClock& clock) {
     const Op& op = model.ops[row.op];
     const int64_t calls = row.count - row.nested_count;
     if (!op.launch() || calls == 0) continue;
-    KernelsLaunchGroup& group = GroupOf(KeyOf(op, kKernelsNotKnown), groups);
+    LaunchedKernel& group = GroupOf(KeyOf(op, kKernelsNotKnown), groups);
     AddShape(op, calls, group);
     group.total_ns += row.sum_ns - row.nested_sum_ns;
     (op.captured ? group.captured : group.calls) += calls;
@@ -89,38 +87,38 @@ std::string MostFrequent(const std::map<Dim, int64_t>& dims) {
   return absl::StrCat(x, "x", y, "x", z);
 }
 
-TypedColumns<KernelsLaunchGroup> KernelsColumns(int64_t all_ns, int64_t steps) {
+TypedColumns<LaunchedKernel> KernelsColumns(int64_t all_ns, int64_t steps) {
   return {
       {As(Role::kKey, TextColumn("kernel")), "Its name without namespaces and template arguments.",
-       &KernelsLaunchGroup::short_name},
+       &LaunchedKernel::short_name},
       {As(Role::kKey, TextColumn("launched_by")),
        "The library call that launched it, where the launch was seen inside one; application: no such call around it.",
-       &KernelsLaunchGroup::launched_by},
-      {CallsColumn("Launches executed, without the driver's inside the runtime's."), &KernelsLaunchGroup::calls},
+       &LaunchedKernel::launched_by},
+      {CallsColumn("Launches executed, without the driver's inside the runtime's."), &LaunchedKernel::calls},
       {RealColumn("per_step", "", Better::kLower), "Of these, launches in steady steps, per step.",
-       [steps](const KernelsLaunchGroup& group) {
+       [steps](const LaunchedKernel& group) {
          return steps == 0 ? Cell() : Cell(static_cast<double>(group.steady_calls) / static_cast<double>(steps));
        }},
-      {As(Role::kWeight, TotalTimeColumn()), &KernelsLaunchGroup::total_ns},
-      {Detail(MeanTimeColumn()), [](const KernelsLaunchGroup& group) { return Mean(group.total_ns, group.all()); }},
+      {As(Role::kWeight, TotalTimeColumn()), &LaunchedKernel::total_ns},
+      {Detail(MeanTimeColumn()), [](const LaunchedKernel& group) { return Mean(group.total_ns, group.all()); }},
       {Detail(PercentColumn("launch_percent", Better::kLower)),
        "Total time as a part of that of all launches: of the host, not of the GPU.",
-       [all_ns](const KernelsLaunchGroup& group) { return Percent(group.total_ns, all_ns); }},
+       [all_ns](const LaunchedKernel& group) { return Percent(group.total_ns, all_ns); }},
       {Detail(NumberColumn("captured")), "Launches recorded into a CUDA graph instead of executed.",
-       &KernelsLaunchGroup::captured},
+       &LaunchedKernel::captured},
       {Detail(NumberColumn("grids")), "Number of distinct grids.",
-       [](const KernelsLaunchGroup& group) { return std::ssize(group.grids); }},
+       [](const LaunchedKernel& group) { return std::ssize(group.grids); }},
       {As(Role::kChoice, Detail(TextColumn("grid"))), "The most frequent grid, in blocks.",
-       [](const KernelsLaunchGroup& group) { return MostFrequent(group.grids); }},
+       [](const LaunchedKernel& group) { return MostFrequent(group.grids); }},
       {As(Role::kChoice, Detail(TextColumn("block"))), "The most frequent block, in threads.",
-       [](const KernelsLaunchGroup& group) { return MostFrequent(group.blocks); }},
+       [](const LaunchedKernel& group) { return MostFrequent(group.blocks); }},
       {Detail(IntegerColumn("failed", "", Better::kLower)), "Launches that returned an error.",
-       &KernelsLaunchGroup::failed},
-      {Detail(TextColumn("name")), "The kernel's whole name.", &KernelsLaunchGroup::name},
+       &LaunchedKernel::failed},
+      {Detail(TextColumn("name")), "The kernel's whole name.", &LaunchedKernel::name},
   };
 }
 
-void AddNotes(const TraceModel& model, const RunTotals& totals, const KernelsLaunchMap& groups, Table& table) {
+void AddNotes(const TraceModel& model, const RunTotals& totals, const LaunchedKernels& groups, Table& table) {
   int64_t calls = 0, captured = 0, ns = 0, graphs = 0;
   for (const auto& [key, group] : groups) {
     calls += group.calls;
@@ -147,11 +145,11 @@ absl::StatusOr<Table> KernelsTable(const TraceModel& model, const TableOptions& 
   const std::string title = "Kernel launches, by name and by launching op";
   if (!any) return NewTable("kernels", title, KernelsColumns(0, 0));
   const StepClock clock(model);
-  const KernelsLaunchMap groups = Collect(model, clock);
+  const LaunchedKernels groups = Collect(model, clock);
   int64_t all_ns = 0;
   for (const auto& [key, group] : groups) all_ns += group.total_ns;
   const auto order =
-      ByWeight(groups, [](const KernelsLaunchGroup& group) { return std::pair(group.all(), group.total_ns); });
+      ByWeight(groups, [](const LaunchedKernel& group) { return std::pair(group.all(), group.total_ns); });
   Table table = NewTable("kernels", title, KernelsColumns(all_ns, clock.steady_steps()), order);
   AddNotes(model, *options.totals, groups, table);
   return table;

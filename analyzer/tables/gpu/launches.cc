@@ -7,12 +7,9 @@
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
-#include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
-
-using LaunchesKind = GpuActivityKind;
 
 // A launch and its result: one kernel, or all of a graph.
 struct Launch {
@@ -22,15 +19,17 @@ struct Launch {
   bool is_first = false;  // of its kernel in its process
 };
 
+using Times = std::vector<int64_t>;
+
 struct LaunchesKey {
   ThreadIndex thread = 0;
   std::string launched_by;
   auto operator<=>(const LaunchesKey&) const = default;
 };
 
-struct LaunchesLaunchGroup : LaunchesKey {
-  std::vector<int64_t> host_ns, wait_ns, gpu_ns, queued_ns;  // without first launches
-  int64_t host_bound = 0;                                    // launches that took the host longer than the GPU
+struct LaunchGroup : LaunchesKey {
+  Times host_ns, wait_ns, gpu_ns, queued_ns;  // without first launches
+  int64_t host_bound = 0;                     // launches that took the host longer than the GPU
   int64_t first_count = 0;
   int64_t first_host_ns = 0;
   int64_t host_total_ns = 0;
@@ -38,12 +37,12 @@ struct LaunchesLaunchGroup : LaunchesKey {
   int64_t launches() const { return first_count + std::ssize(host_ns); }
 };
 
-using LaunchesLaunchMap = std::map<LaunchesKey, LaunchesLaunchGroup>;
+using LaunchMap = std::map<LaunchesKey, LaunchGroup>;
 
 bool IsLaunched(const TraceModel& model, GpuIndex activity) {
   const GpuActivityColumns& gpu = model.gpu;
   if (gpu.launch_call[activity] == kNone) return false;
-  return gpu.kind[activity] == LaunchesKind::kKernel || gpu.kind[activity] == LaunchesKind::kGraph ||
+  return gpu.kind[activity] == GpuActivityKind::kKernel || gpu.kind[activity] == GpuActivityKind::kGraph ||
          gpu.graph[activity] != 0;
 }
 
@@ -70,7 +69,7 @@ std::vector<Launch> FindLaunches(const TraceModel& model) {
 // The clocks of host and GPU differ by about a microsecond: work may seem to begin before it was requested.
 int64_t NotNegative(int64_t ns) { return std::max<int64_t>(ns, 0); }
 
-void Add(const TraceModel& model, const Launch& launch, LaunchesLaunchGroup* group) {
+void Add(const TraceModel& model, const Launch& launch, LaunchGroup* group) {
   const GpuActivityColumns& gpu = model.gpu;
   const int64_t host_ns = model.calls.duration_ns[launch.call];
   group->host_total_ns += host_ns;
@@ -89,26 +88,22 @@ void Add(const TraceModel& model, const Launch& launch, LaunchesLaunchGroup* gro
   group->queued_ns.push_back(NotNegative(gpu.start_ns[launch.first] - queued_ns));
 }
 
-LaunchesLaunchMap Collect(const TraceModel& model) {
-  LaunchesLaunchMap groups;
+LaunchMap Collect(const TraceModel& model) {
+  LaunchMap groups;
   for (const Launch& launch : FindLaunches(model)) {
-    const bool is_graph = model.gpu.graph[launch.first] != 0 || model.gpu.kind[launch.first] == LaunchesKind::kGraph;
+    const bool is_graph = model.gpu.graph[launch.first] != 0 || model.gpu.kind[launch.first] == GpuActivityKind::kGraph;
     const LaunchesKey key = {model.calls.thread[launch.call], is_graph ? "[graph]" : GpuAskerOf(model, launch.first)};
     Add(model, launch, &GroupOf(key, groups));
   }
   for (auto& [key, group] : groups) {
-    for (std::vector<int64_t>* values : {&group.host_ns, &group.wait_ns, &group.gpu_ns, &group.queued_ns}) {
-      std::sort(values->begin(), values->end());
-    }
+    for (Times* times : {&group.host_ns, &group.wait_ns, &group.gpu_ns, &group.queued_ns}) absl::c_sort(*times);
   }
   return groups;
 }
 
-using Times = std::vector<int64_t>;
-
 // Waits are differences, not durations: in a damaged trace their sum may overflow 64 bits.
-auto MeanOf(Times LaunchesLaunchGroup::*sorted) {
-  return [sorted](const LaunchesLaunchGroup& group) -> Cell {
+auto MeanOf(Times LaunchGroup::*sorted) {
+  return [sorted](const LaunchGroup& group) -> Cell {
     const Times& times = group.*sorted;
     if (times.empty()) return std::monostate();
     __int128 sum = 0;
@@ -117,63 +112,59 @@ auto MeanOf(Times LaunchesLaunchGroup::*sorted) {
   };
 }
 
-auto Quantile(Times LaunchesLaunchGroup::*sorted, double part) {
-  return [sorted, part](const LaunchesLaunchGroup& group) {
+auto Quantile(Times LaunchGroup::*sorted, double part) {
+  return [sorted, part](const LaunchGroup& group) {
     return (group.*sorted).empty() ? Cell() : Cell(QuantileOfSorted(group.*sorted, part));
   };
 }
 
-TypedColumns<LaunchesLaunchGroup> LaunchesColumns(const TraceModel& model) {
+TypedColumns<LaunchGroup> LaunchesColumns(const TraceModel& model) {
   return {
       {As(Role::kKey, TextColumn("thread")), "The launching thread: its name and number in the process.",
-       [&model](const LaunchesLaunchGroup& group) { return ThreadLabel(model.threads[group.thread]); }},
+       [&model](const LaunchGroup& group) { return ThreadLabel(model.threads[group.thread]); }},
       {As(Role::kKey, TextColumn("launched_by")),
        "The library's op or the framework's that the launches were made for; [graph]: launches of CUDA graphs, each "
        "with all work of the graph.",
-       &LaunchesLaunchGroup::launched_by},
+       &LaunchGroup::launched_by},
       {IntegerColumn("launches", "", Better::kLower), "Launching calls whose work's GPU time is known.",
-       &LaunchesLaunchGroup::launches},
-      {As(Role::kWeight, TimeColumn("host_total")), "What these calls took the host.",
-       &LaunchesLaunchGroup::host_total_ns},
-      {TimeColumn("gpu_total"), "GPU work they launched: sum of durations.", &LaunchesLaunchGroup::gpu_total_ns},
+       &LaunchGroup::launches},
+      {As(Role::kWeight, TimeColumn("host_total")), "What these calls took the host.", &LaunchGroup::host_total_ns},
+      {TimeColumn("gpu_total"), "GPU work they launched: sum of durations.", &LaunchGroup::gpu_total_ns},
       {TimeColumn("host_time"),
        "Median duration of the launching call; without first launches of a kernel, as all that follows.",
-       Quantile(&LaunchesLaunchGroup::host_ns, 0.5)},
+       Quantile(&LaunchGroup::host_ns, 0.5)},
       {TimeColumn("wait_time"), "Median from the start of the launching call until the GPU started.",
-       Quantile(&LaunchesLaunchGroup::wait_ns, 0.5)},
-      {TimeColumn("gpu_time"), "Median GPU time of the work of one launch.",
-       Quantile(&LaunchesLaunchGroup::gpu_ns, 0.5)},
+       Quantile(&LaunchGroup::wait_ns, 0.5)},
+      {TimeColumn("gpu_time"), "Median GPU time of the work of one launch.", Quantile(&LaunchGroup::gpu_ns, 0.5)},
       {PercentColumn("launch_bound_percent", Better::kLower),
        "Launches that took the host longer than the GPU: a stream of these leaves the GPU idle.",
-       [](const LaunchesLaunchGroup& group) { return Percent(group.host_bound, std::ssize(group.host_ns)); }},
-      {Detail(TimeColumn("host_mean")), "Mean duration of the launching call.", MeanOf(&LaunchesLaunchGroup::host_ns)},
+       [](const LaunchGroup& group) { return Percent(group.host_bound, std::ssize(group.host_ns)); }},
+      {Detail(TimeColumn("host_mean")), "Mean duration of the launching call.", MeanOf(&LaunchGroup::host_ns)},
       {Detail(TimeColumn("host_p95")), "95 % of the calls took at most this long.",
-       Quantile(&LaunchesLaunchGroup::host_ns, 0.95)},
-      {Detail(TimeColumn("host_max")), "The longest call.", Quantile(&LaunchesLaunchGroup::host_ns, 1)},
+       Quantile(&LaunchGroup::host_ns, 0.95)},
+      {Detail(TimeColumn("host_max")), "The longest call.", Quantile(&LaunchGroup::host_ns, 1)},
       {Detail(TimeColumn("wait_mean")), "Mean from the start of the call until the GPU started.",
-       MeanOf(&LaunchesLaunchGroup::wait_ns)},
-      {Detail(TimeColumn("wait_p95")), "95 % waited at most this long.", Quantile(&LaunchesLaunchGroup::wait_ns, 0.95)},
-      {Detail(TimeColumn("wait_max")), "The longest wait.", Quantile(&LaunchesLaunchGroup::wait_ns, 1)},
+       MeanOf(&LaunchGroup::wait_ns)},
+      {Detail(TimeColumn("wait_p95")), "95 % waited at most this long.", Quantile(&LaunchGroup::wait_ns, 0.95)},
+      {Detail(TimeColumn("wait_max")), "The longest wait.", Quantile(&LaunchGroup::wait_ns, 1)},
       {Detail(TimeColumn("queue_time")),
        "Median from when CUPTI saw it queued until it began; needs DLHOOK_GPU_QUEUE=on.",
-       Quantile(&LaunchesLaunchGroup::queued_ns, 0.5)},
-      {Detail(TimeColumn("gpu_mean")), "Mean GPU time of the work of one launch.",
-       MeanOf(&LaunchesLaunchGroup::gpu_ns)},
+       Quantile(&LaunchGroup::queued_ns, 0.5)},
+      {Detail(TimeColumn("gpu_mean")), "Mean GPU time of the work of one launch.", MeanOf(&LaunchGroup::gpu_ns)},
       {Detail(TimeColumn("gpu_p95")), "95 % of the launches cause at most this GPU time.",
-       Quantile(&LaunchesLaunchGroup::gpu_ns, 0.95)},
+       Quantile(&LaunchGroup::gpu_ns, 0.95)},
       {Detail(NumberColumn("first_launches")),
        "The process's first launches of a kernel, which also load it (CUDA loads kernels lazily).",
-       &LaunchesLaunchGroup::first_count},
-      {Detail(TimeColumn("first_host_time")), "What these took the host: warm-up.",
-       &LaunchesLaunchGroup::first_host_ns},
+       &LaunchGroup::first_count},
+      {Detail(TimeColumn("first_host_time")), "What these took the host: warm-up.", &LaunchGroup::first_host_ns},
       {Detail(NumberColumn("pid")), "The thread's process.",
-       [&model](const LaunchesLaunchGroup& group) {
+       [&model](const LaunchGroup& group) {
          return int64_t{model.processes[model.threads[group.thread].process].pid};
        }},
   };
 }
 
-std::string Note(const LaunchesLaunchMap& groups) {
+std::string Note(const LaunchMap& groups) {
   int64_t launches = 0, steady = 0, host_bound = 0, host_ns = 0, gpu_ns = 0;
   for (const auto& [key, group] : groups) {
     launches += group.launches();
@@ -190,9 +181,8 @@ std::string Note(const LaunchesLaunchMap& groups) {
 }  // namespace
 
 absl::StatusOr<Table> LaunchesTable(const TraceModel& model, const TableOptions& options) {
-  const LaunchesLaunchMap groups =
-      GpuTimesOf(model, options) == GpuTimes::kOfKernels ? Collect(model) : LaunchesLaunchMap();
-  const auto order = ByWeight(groups, &LaunchesLaunchGroup::host_total_ns);
+  const LaunchMap groups = GpuTimesOf(model, options) == GpuTimes::kOfKernels ? Collect(model) : LaunchMap();
+  const auto order = ByWeight(groups, &LaunchGroup::host_total_ns);
   Table table =
       NewTable("launches", "Launches: cost on the host, and delay until the GPU starts", LaunchesColumns(model), order);
   if (!groups.empty()) table.notes.push_back(Note(groups));

@@ -6,7 +6,6 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/counters/counter_rows.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
-#include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -39,28 +38,18 @@ struct OverlapSums {
   Cell Possible() const { return Percent(both_ns, std::min(first_ns, second_ns)); }
 };
 
-struct PairSums {
-  OverlapSums steady;
-  OverlapSums run;
-  void Add(const PairSums& other) {
-    steady.Add(other.steady);
-    run.Add(other.run);
-  }
-};
-
 struct PairRow {
   DeviceLabel device;
-  const Pair& pair;
-  PairSums sums;
+  Pair pair;
+  OverlapSums steady, run;
   int64_t steps = 1;
-
-  bool IsListed() const { return sums.run.first_ns != 0 && sums.run.second_ns != 0; }
 };
 
 TypedColumns<PairRow> OverlapColumns(bool has_processes) {
-  const auto time = [](std::string name, Better better, std::string explanation) {
-    return IntegerColumn(std::move(name), "ns", better, std::move(explanation));
+  const auto in_step = [](int64_t OverlapSums::*ns) {
+    return [ns](const PairRow& row) { return Mean(row.steady.*ns, row.steps); };
   };
+  const auto in_run = [](int64_t OverlapSums::*ns) { return [ns](const PairRow& row) { return row.run.*ns; }; };
   TypedColumns<PairRow> columns = GpuLabelColumns(has_processes).Of(&PairRow::device);
   columns.Add({
       {As(Role::kKey, TextColumn("work")),
@@ -68,37 +57,37 @@ TypedColumns<PairRow> OverlapColumns(bool has_processes) {
        [](const PairRow& row) { return row.pair.work; }},
       {As(Role::kKey, TextColumn("beside")), "The concurrent work; the same kind again: two or more of them at once.",
        [](const PairRow& row) { return row.pair.beside; }},
-      {time("time", Better::kHigher,
-            "In which both ran, in a mean steady step (without steps: in all); each instant counts once. By the GPU's "
-            "time: work that a step requested may run in the next one's time."),
-       [](const PairRow& row) { return Mean(row.sums.steady.both_ns, row.steps); }},
+      {IntegerColumn("time", "ns", Better::kHigher),
+       "In which both ran, in a mean steady step (without steps: in all); each instant counts once. By the GPU's "
+       "time: work that a step requested may run in the next one's time.",
+       in_step(&OverlapSums::both_ns)},
       {PercentColumn("percent", Better::kHigher),
        "As a part of the smaller side's time, so of the overlap that is possible.",
-       [](const PairRow& row) { return row.sums.steady.Possible(); }},
+       [](const PairRow& row) { return row.steady.Possible(); }},
       {PercentColumn("work_percent", Better::kHigher), "As a part of the time in which the first side ran.",
-       [](const PairRow& row) { return Percent(row.sums.steady.both_ns, row.sums.steady.first_ns); }},
+       [](const PairRow& row) { return Percent(row.steady.both_ns, row.steady.first_ns); }},
       {PercentColumn("beside_percent", Better::kHigher), "As a part of the time in which the second side ran.",
-       [](const PairRow& row) { return Percent(row.sums.steady.both_ns, row.sums.steady.second_ns); }},
-      {time("work_time", Better::kNeither, "In which the first side ran, in a mean steady step."),
-       [](const PairRow& row) { return Mean(row.sums.steady.first_ns, row.steps); }},
-      {time("beside_time", Better::kNeither, "In which the second side ran, in a mean steady step."),
-       [](const PairRow& row) { return Mean(row.sums.steady.second_ns, row.steps); }},
-      {Detail(time("steady_time", Better::kHigher, "In which both ran, in all steady steps.")),
-       [](const PairRow& row) { return row.sums.steady.both_ns; }},
-      {Detail(time("run_time", Better::kHigher, "In which both ran, in the whole run, as far as GPUs were measured.")),
-       [](const PairRow& row) { return row.sums.run.both_ns; }},
+       [](const PairRow& row) { return Percent(row.steady.both_ns, row.steady.second_ns); }},
+      {IntegerColumn("work_time", "ns", Better::kNeither), "In which the first side ran, in a mean steady step.",
+       in_step(&OverlapSums::first_ns)},
+      {IntegerColumn("beside_time", "ns", Better::kNeither), "In which the second side ran, in a mean steady step.",
+       in_step(&OverlapSums::second_ns)},
+      {Detail(IntegerColumn("steady_time", "ns", Better::kHigher)), "In which both ran, in all steady steps.",
+       [](const PairRow& row) { return row.steady.both_ns; }},
+      {Detail(IntegerColumn("run_time", "ns", Better::kHigher)),
+       "In which both ran, in the whole run, as far as GPUs were measured.", in_run(&OverlapSums::both_ns)},
       {Detail(PercentColumn("run_percent", Better::kHigher)),
        "The same as a part of the smaller side's time in the whole run.",
-       [](const PairRow& row) { return row.sums.run.Possible(); }},
-      {Detail(time("run_work_time", Better::kNeither, "In which the first side ran, in the whole run.")),
-       [](const PairRow& row) { return row.sums.run.first_ns; }},
-      {Detail(time("run_beside_time", Better::kNeither, "In which the second side ran, in the whole run.")),
-       [](const PairRow& row) { return row.sums.run.second_ns; }},
+       [](const PairRow& row) { return row.run.Possible(); }},
+      {Detail(IntegerColumn("run_work_time", "ns", Better::kNeither)), "In which the first side ran, in the whole run.",
+       in_run(&OverlapSums::first_ns)},
+      {Detail(IntegerColumn("run_beside_time", "ns", Better::kNeither)),
+       "In which the second side ran, in the whole run.", in_run(&OverlapSums::second_ns)},
   });
   return columns;
 }
 
-PairSums SumsOf(const GpuRun& run, GpuDeviceIndex device, const Pair& pair) {
+PairRow RowOf(const GpuRun& run, GpuDeviceIndex device, const Pair& pair) {
   const GpuTimeline& timeline = run.TimelineOf(device);
   const IntervalSet& first = timeline.*pair.first;
   const IntervalSet& second = timeline.*pair.second;
@@ -106,166 +95,150 @@ PairSums SumsOf(const GpuRun& run, GpuDeviceIndex device, const Pair& pair) {
   const auto in = [&](const IntervalSet& time) {
     return OverlapSums{CoveredIn(first, time), CoveredIn(second, time), CoveredIn(both, time)};
   };
-  return {in(run.SteadyTime(device)), in(run.RunTime(device))};
+  return {run.LabelOf(device), pair, in(run.SteadyTime(device)), in(run.RunTime(device)), run.StepsOrOne(device)};
 }
 
 // A step of a process that uses several devices counts once.
 int64_t StepsOfAll(const GpuRun& run) {
-  int64_t steps = 0;
-  std::vector<ProcessIndex> seen;
-  for (GpuDeviceIndex device : run.devices()) {
-    if (absl::c_linear_search(seen, run.ProcessOf(device))) continue;
-    seen.push_back(run.ProcessOf(device));
-    steps += run.Steps(device);
-  }
-  return steps;
+  std::map<ProcessIndex, int64_t> steps;
+  for (GpuDeviceIndex device : run.devices()) steps[run.ProcessOf(device)] = run.Steps(device);
+  int64_t sum = 0;
+  for (const auto& [process, count] : steps) sum += count;
+  return std::max<int64_t>(sum, 1);
 }
 
-// Sets whose time in a piece of the run is added up.
-struct Measures {
-  IntervalSet measured, compute, copies, communication, copies_beside_compute, communication_beside_compute,
-      compute_twice, copies_twice, idle;
-  explicit Measures(const GpuRun& run, GpuDeviceIndex device)
-      : measured(run.RunTime(device)),
-        compute(Of(run.TimelineOf(device).compute)),
-        copies(Of(run.TimelineOf(device).copies)),
-        communication(Of(run.TimelineOf(device).communication)),
-        copies_beside_compute(copies.Intersection(compute)),
-        communication_beside_compute(communication.Intersection(compute)),
-        compute_twice(Of(run.TimelineOf(device).compute_twice)),
-        copies_twice(Of(run.TimelineOf(device).copies_twice)),
-        idle(measured.Difference(run.TimelineOf(device).busy)) {}
-
- private:
-  IntervalSet Of(const IntervalSet& set) const { return set.Intersection(measured); }
+// Times of a device whose parts in a piece of the run are added up.
+enum OverlapMeasure {
+  kMeasured,
+  kCompute,
+  kCopies,
+  kCommunication,
+  kCopiesBesideCompute,
+  kCommunicationBesideCompute,
+  kComputeTwice,
+  kCopiesTwice,
+  kIdle
 };
+using MeasureSets = std::array<IntervalSet, kIdle + 1>;
 
-// A row, and the times in it.
+MeasureSets SetsOf(const GpuRun& run, GpuDeviceIndex device) {
+  const GpuTimeline& timeline = run.TimelineOf(device);
+  const IntervalSet& measured = run.RunTime(device);
+  const auto in = [&](const IntervalSet& set) { return set.Intersection(measured); };
+  const IntervalSet compute = in(timeline.compute), copies = in(timeline.copies),
+                    communication = in(timeline.communication);
+  return {measured,
+          compute,
+          copies,
+          communication,
+          copies.Intersection(compute),
+          communication.Intersection(compute),
+          in(timeline.compute_twice),
+          in(timeline.copies_twice),
+          measured.Difference(timeline.busy)};
+}
+
 struct DeviceTimes {
-  size_t row = 0;  // of CounterRows
+  const CounterRow* row = nullptr;
   std::string device;
-  int64_t measured = 0, compute = 0, copies = 0, communication = 0, copies_beside_compute = 0,
-          communication_beside_compute = 0, compute_twice = 0, copies_twice = 0, idle = 0;
-
-  void Add(const Measures& sets, int64_t start_ns, int64_t end_ns) {
-    const auto in = [&](const IntervalSet& set) { return set.CoveredNs(start_ns, end_ns); };
-    measured += in(sets.measured);
-    compute += in(sets.compute);
-    copies += in(sets.copies);
-    communication += in(sets.communication);
-    copies_beside_compute += in(sets.copies_beside_compute);
-    communication_beside_compute += in(sets.communication_beside_compute);
-    compute_twice += in(sets.compute_twice);
-    copies_twice += in(sets.copies_twice);
-    idle += in(sets.idle);
-  }
+  std::array<int64_t, kIdle + 1> ns = {};
 };
 
 TypedColumns<DeviceTimes> OverlapOverTimeColumns(const CounterRows& rows) {
-  const auto time = [](std::string name, Better better, std::string explanation, int64_t DeviceTimes::*ns) {
-    return TypedColumn<DeviceTimes>(IntegerColumn(std::move(name), "ns", better, std::move(explanation)), ns);
+  const auto time = [](const char* name, Better better, const char* explanation, OverlapMeasure measure) {
+    return TypedColumn<DeviceTimes>(IntegerColumn(name, "ns", better, explanation),
+                                    [measure](const DeviceTimes& times) { return times.ns[measure]; });
   };
-  TypedColumns<DeviceTimes> columns = rows.Columns().Of(&DeviceTimes::row);
+  const auto part = [](const char* name, const char* explanation, OverlapMeasure measure, OverlapMeasure whole) {
+    return TypedColumn<DeviceTimes>(
+        PercentColumn(name, Better::kHigher, explanation),
+        [measure, whole](const DeviceTimes& times) { return Percent(times.ns[measure], times.ns[whole]); });
+  };
+  TypedColumns<DeviceTimes> columns =
+      rows.columns().Of<DeviceTimes>([](const DeviceTimes& times) -> const CounterRow& { return *times.row; });
   columns.Add({
       {TextColumn("device"), "CUDA's number of it in the process.", &DeviceTimes::device},
-      time("compute", Better::kNeither, "In which kernels ran, but for those of collectives.", &DeviceTimes::compute),
-      time("copies", Better::kNeither, "In which copies ran, without memset.", &DeviceTimes::copies),
-      time("communication", Better::kNeither, "In which kernels of collectives ran.", &DeviceTimes::communication),
-      time("copies_beside_compute", Better::kHigher, "In which copies and kernels ran at once.",
-           &DeviceTimes::copies_beside_compute),
-      {PercentColumn("copies_hidden", Better::kHigher), "The same as a part of the time in which copies ran.",
-       [](const DeviceTimes& times) { return Percent(times.copies_beside_compute, times.copies); }},
+      time("compute", Better::kNeither, "In which kernels ran, but for those of collectives.", kCompute),
+      time("copies", Better::kNeither, "In which copies ran, without memset.", kCopies),
+      time("communication", Better::kNeither, "In which kernels of collectives ran.", kCommunication),
+      time("copies_beside_compute", Better::kHigher, "In which copies and kernels ran at once.", kCopiesBesideCompute),
+      part("copies_hidden", "The same as a part of the time in which copies ran.", kCopiesBesideCompute, kCopies),
       time("communication_beside_compute", Better::kHigher, "In which collectives and other kernels ran at once.",
-           &DeviceTimes::communication_beside_compute),
-      {PercentColumn("communication_hidden", Better::kHigher),
-       "The same as a part of the time in which collectives ran.",
-       [](const DeviceTimes& times) { return Percent(times.communication_beside_compute, times.communication); }},
+           kCommunicationBesideCompute),
+      part("communication_hidden", "The same as a part of the time in which collectives ran.",
+           kCommunicationBesideCompute, kCommunication),
       Detail(time("concurrent_kernels", Better::kHigher,
-                  "In which two or more kernels ran at once, but for those of collectives.",
-                  &DeviceTimes::compute_twice)),
-      Detail(time("concurrent_copies", Better::kHigher, "In which two or more copies ran at once.",
-                  &DeviceTimes::copies_twice)),
-      time("idle", Better::kLower, "In which nothing ran for this process.", &DeviceTimes::idle),
-      {PercentColumn("compute_percent", Better::kHigher), "Compute as a part of the time that was measured.",
-       [](const DeviceTimes& times) { return Percent(times.compute, times.measured); }},
-      Detail(time("measured", Better::kNeither, "For which GPU activity is known.", &DeviceTimes::measured)),
+                  "In which two or more kernels ran at once, but for those of collectives.", kComputeTwice)),
+      Detail(time("concurrent_copies", Better::kHigher, "In which two or more copies ran at once.", kCopiesTwice)),
+      time("idle", Better::kLower, "In which nothing ran for this process.", kIdle),
+      part("compute_percent", "Compute as a part of the time that was measured.", kCompute, kMeasured),
+      Detail(time("measured", Better::kNeither, "For which GPU activity is known.", kMeasured)),
   });
   return columns;
 }
 
 // By row.
-std::map<size_t, DeviceTimes> TimesOf(const Measures& measures, ProcessIndex process,
+std::map<size_t, DeviceTimes> TimesOf(const MeasureSets& sets, ProcessIndex process,
                                       const std::vector<int64_t>& boundaries, CounterRows& rows) {
   std::map<size_t, DeviceTimes> times;
   for (size_t i = 0; i + 1 < boundaries.size(); ++i) {
     CountedPiece piece;
     piece.start_ns = boundaries[i];
     piece.end_ns = boundaries[i + 1];
-    if (measures.measured.CoveredNs(piece.start_ns, piece.end_ns) == 0) continue;
-    times[rows.RowOf(process, piece)].Add(measures, piece.start_ns, piece.end_ns);
+    if (sets[kMeasured].CoveredNs(piece.start_ns, piece.end_ns) == 0) continue;
+    DeviceTimes& of_row = times[rows.RowOf(process, piece)];
+    for (size_t of = 0; of < sets.size(); ++of) of_row.ns[of] += sets[of].CoveredNs(piece.start_ns, piece.end_ns);
   }
   return times;
-}
-
-void AddRows(const TraceModel& model, const GpuRun& run, CounterRows& rows, const TypedColumns<DeviceTimes>& columns,
-             Table& table) {
-  Limit intervals("intervals of devices", kMaxIntervals);
-  for (GpuDeviceIndex device : run.devices()) {
-    const ProcessIndex process = run.ProcessOf(device);
-    std::vector<int64_t> boundaries = rows.Boundaries(process);
-    boundaries.insert(boundaries.end(), {model.start_ns, model.end_ns});
-    absl::c_sort(boundaries);
-    intervals.Take(boundaries.size());
-    for (auto& [row, times] : TimesOf(Measures(run, device), process, boundaries, rows)) {
-      times.row = row;
-      times.device = absl::StrCat(model.gpu_devices[device].ordinal);
-      AddRow(columns, times, &table);
-    }
-  }
 }
 
 }  // namespace
 
 absl::StatusOr<Table> OverlapTable(const TraceModel& model, const TableOptions& options) {
-  const std::string title = "Copies, compute and communication on GPUs, and how they overlap";
-  if (model.gpu.empty()) return NewTable("overlap", title, OverlapColumns(false));
-  const GpuRun run(model, options.analysis->steps());
+  const GpuRun run(model, options);
   const TypedColumns<PairRow> columns = OverlapColumns(run.HasSeveralProcesses());
-  Table table = NewTable("overlap", title, columns);
+  Table table = NewTable("overlap", "Copies, compute and communication on GPUs, and how they overlap", columns);
+  std::vector<PairRow> all;
+  for (const Pair& pair : kPairs) all.push_back({.pair = pair, .steps = StepsOfAll(run)});
   const auto add = [&](const PairRow& row) {
-    if (row.IsListed()) AddRow(columns, row, &table);
+    if (row.run.first_ns != 0 && row.run.second_ns != 0) AddRow(columns, row, &table);
   };
-  std::vector<PairSums> all(std::size(kPairs));
   for (GpuDeviceIndex device : run.devices()) {
-    for (size_t i = 0; i < std::size(kPairs); ++i) {
-      const PairSums sums = SumsOf(run, device, kPairs[i]);
-      add({run.LabelOf(device), kPairs[i], sums, std::max<int64_t>(run.Steps(device), 1)});
-      all[i].Add(sums);
+    for (PairRow& of_all : all) {
+      const PairRow row = RowOf(run, device, of_all.pair);
+      add(row);
+      of_all.steady.Add(row.steady);
+      of_all.run.Add(row.run);
     }
   }
-  for (size_t i = 0; i < std::size(kPairs) && run.devices().size() > 1; ++i) {
-    add({DeviceLabel(), kPairs[i], all[i], std::max<int64_t>(StepsOfAll(run), 1)});
-  }
-  table.notes = run.Notes();
+  if (run.devices().size() > 1) absl::c_for_each(all, add);
+  run.AddNotes(&table);
   return table;
 }
 
 absl::StatusOr<Table> OverlapOverTimeTable(const TraceModel& model, const TableOptions& options) {
-  const bool has_times = !model.gpu.empty();
-  const bool by_step = options.interval_ns == 0 && (!has_times || !options.analysis->steps().empty());
-  const int64_t interval_ns = options.interval_ns > 0 ? options.interval_ns : IntervalFor(model.wall_ns());
-  const std::unique_ptr<CounterRows> rows = by_step ? RowsByStep(model, options) : RowsByInterval(model, interval_ns);
-  const TypedColumns<DeviceTimes> columns = OverlapOverTimeColumns(*rows);
+  const RowsOverTime over_time = RowsOverTimeOf(model, options, !model.gpu.empty());
+  CounterRows& rows = *over_time.rows;
+  const TypedColumns<DeviceTimes> columns = OverlapOverTimeColumns(rows);
   Table table = NewTable("overlap_over_time",
                          "Copies, compute and communication on GPUs over time, and how they overlap", columns);
-  if (!has_times) return table;
-  const GpuRun run(model, options.analysis->steps());
-  AddRows(model, run, *rows, columns, table);
-  SortByStart(&table);
-  table.notes = run.Notes();
-  if (!by_step && options.interval_ns == 0) {
-    table.notes.push_back(absl::StrCat("No steps were found: rows are intervals of ", HumanTime(interval_ns), "."));
+  if (model.gpu.empty()) return table;
+  const GpuRun run(model, options);
+  Limit intervals("intervals of devices", kMaxIntervals);
+  for (GpuDeviceIndex device : run.devices()) {
+    std::vector<int64_t> boundaries = rows.Boundaries(run.ProcessOf(device));
+    boundaries.insert(boundaries.end(), {model.start_ns, model.end_ns});
+    absl::c_sort(boundaries);
+    intervals.Take(boundaries.size());
+    for (auto& [row, times] : TimesOf(SetsOf(run, device), run.ProcessOf(device), boundaries, rows)) {
+      times.row = &rows.rows()[row];
+      times.device = run.LabelOf(device).device;
+      AddRow(columns, times, &table);
+    }
   }
+  SortByStart(&table);
+  run.AddNotes(&table);
+  table.notes.insert(table.notes.end(), over_time.notes.begin(), over_time.notes.end());
   return table;
 }
 

@@ -1,7 +1,5 @@
 #include "analyzer/tables/network/layer_columns.h"
 
-#include "analyzer/layers/attribution.h"
-#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 
 namespace dlhook::analyzer::inline tables {

@@ -86,6 +86,13 @@ LayerGroups::LayerGroups(const TraceModel& model, const Attribution& attribution
   gpu_blind_ = Group("", "[GPU not measured]");
 }
 
+bool LayerGroups::HasSeveralModels() const {
+  std::set<absl::string_view> models;
+  for (const LayerGroup& group : groups_) models.insert(group.model);
+  models.erase("");
+  return models.size() > 1;
+}
+
 GroupIndex LayerGroups::Group(const std::string& model, const std::string& label) {
   if (no_models_.contains(model)) return Group("", model);
   const auto [at, is_new] = known_.try_emplace({model, label}, static_cast<GroupIndex>(groups_.size()));

@@ -34,6 +34,7 @@ class LayerGroups {
   LayerGroups(const TraceModel& model, const Attribution& attribution, LayersBy by, int depth);
 
   const std::vector<LayerGroup>& groups() const { return groups_; }
+  bool HasSeveralModels() const;
   GroupIndex OfCall(CallIndex call) const;
   GroupIndex OfScope(ScopeIndex scope) const;
   // kNone: the rows are not layers, nor what these are folded into.

@@ -3,12 +3,14 @@
 #include <cmath>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/same_work.h"
+#include "analyzer/tables/columns.h"
 #include "analyzer/tables/layout_moves.h"
 #include "preload/format/taps.h"
 
@@ -17,6 +19,83 @@ namespace {
 
 // Real nesting is a few calls deep; only a damaged trace goes beyond.
 constexpr int kMaxDepth = 64;
+
+int64_t BackwardOf(const NsByDirection& ns) {
+  using enum LayerDirection;
+  int64_t sum_ns = 0;
+  for (const LayerDirection direction : {kBackward, kBackwardData, kBackwardWeights, kBackwardBias}) {
+    sum_ns += ns[static_cast<size_t>(direction)];
+  }
+  return sum_ns;
+}
+
+// When the steps of a set ran, by process and thread.
+class StepTimes {
+ public:
+  // Tells `sums` of which steps they are.
+  StepTimes(const TraceModel& model, const StepSet& set, LayerSums* sums)
+      : all_(model.processes.size()), threads_(model.processes.size()) {
+    std::vector<std::map<ThreadIndex, std::vector<Interval>>> of_thread(model.processes.size());
+    std::set<ThreadIndex> of_threads;
+    for (const auto& [process, step] : set.steps) {
+      all_[process].push_back({step->start_ns, step->end_ns});
+      of_thread[process][step->thread].push_back(all_[process].back());
+      of_threads.insert(step->thread);
+    }
+    for (std::vector<Interval>& intervals : all_) std::ranges::stable_sort(intervals, {}, &Interval::start_ns);
+    for (ProcessIndex process = 0; process < threads_.size(); ++process) {
+      for (auto& [thread, intervals] : of_thread[process]) {
+        std::ranges::stable_sort(intervals, {}, &Interval::start_ns);
+        threads_[process].emplace(thread, std::move(intervals));
+      }
+    }
+    sums->step_count = std::ssize(set.steps);
+    sums->total_ns = set.total_ns;
+    if (sums->step_count > 0) {
+      const std::string threads =
+          of_threads.contains(kNone)
+              ? ""
+              : absl::StrCat(of_threads.size() > 1 ? " of " : " of thread ", ThreadLabel(model, of_threads));
+      sums->sentence = absl::StrCat("Mean of ", SteadySteps(sums->step_count, set.kind, set.sort), threads, " of ",
+                                    HumanTime(sums->total_ns / sums->step_count),
+                                    "; shares of time add up to it exactly.", set.left_out.Sentence());
+      return;
+    }
+    for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
+      const ProcessInfo& info = model.processes[process];
+      all_[process].push_back({info.start_ns, info.end_ns});
+      threads_[process].emplace(kNone, all_[process]);
+      sums->total_ns += info.end_ns - info.start_ns;
+    }
+    sums->sentence =
+        absl::StrCat("No steady steps were found: times are of the whole run, ", HumanTime(sums->total_ns), ".");
+  }
+
+  // By start; steps of different threads may overlap.
+  const std::vector<Interval>& Of(ProcessIndex process) const { return all_[process]; }
+  // kNone: steps of the whole process.
+  std::map<ThreadIndex, IntervalFinder>& ByThread(ProcessIndex process) { return threads_[process]; }
+
+  // Whether the time is inside a step of this thread.
+  bool Contains(ProcessIndex process, ThreadIndex thread, int64_t time_ns) {
+    if (thread != asked_of_) {
+      const auto finder = [&](ThreadIndex of) {
+        const auto intervals = threads_[process].find(of);
+        return intervals == threads_[process].end() ? nullptr : &intervals->second;
+      };
+      asked_of_ = thread;
+      of_asked_ = {finder(thread), finder(kNone)};
+    }
+    return absl::c_any_of(of_asked_,
+                          [&](IntervalFinder* intervals) { return intervals != nullptr && intervals->Has(time_ns); });
+  }
+
+ private:
+  std::vector<std::vector<Interval>> all_;
+  std::vector<std::map<ThreadIndex, IntervalFinder>> threads_;
+  ThreadIndex asked_of_ = kNone;                  // by Contains last …
+  std::array<IntervalFinder*, 2> of_asked_ = {};  // … and the steps of that thread, and of its whole process
+};
 
 class Summer {
  public:
@@ -28,11 +107,8 @@ class Summer {
         time_(FoldedTime::Of(model, analysis)),
         groups_(groups),
         peaks_(peaks),
-        steps_(model, set) {
+        steps_(model, set, &sums_) {
     sums_.groups.resize(groups.groups().size());
-    sums_.total_ns = steps_.total_ns();
-    sums_.step_count = steps_.count();
-    sums_.sentence = steps_.sentence();
     const TensorClasses classes(model, totals);
     for (const Op& op : model.ops) {
       is_move_.push_back(MoveOf(op, classes).has_value());
@@ -437,6 +513,7 @@ class Summer {
   const FoldedTime& time_;
   const LayerGroups& groups_;
   const Peaks* const peaks_;  // null: not wanted
+  LayerSums sums_;
   StepTimes steps_;
   std::vector<std::vector<Interval>> measured_;                      // of these steps, by process
   std::vector<IntervalSet> measured_time_;                           // the same
@@ -463,20 +540,12 @@ class Summer {
     NsOfStep* last = nullptr;
   };
   std::unordered_map<GroupIndex, StepSums> by_step_;  // of runs in windows
-  LayerSums sums_;
 };
 
 }  // namespace
 
-int64_t LayerSums::Group::backward_ns() const {
-  return Of(LayerDirection::kBackward) + Of(LayerDirection::kBackwardData) + Of(LayerDirection::kBackwardWeights) +
-         Of(LayerDirection::kBackwardBias);
-}
-
-int64_t LayerSums::Group::gpu_backward_ns() const {
-  return GpuOf(LayerDirection::kBackward) + GpuOf(LayerDirection::kBackwardData) +
-         GpuOf(LayerDirection::kBackwardWeights) + GpuOf(LayerDirection::kBackwardBias);
-}
+int64_t LayerSums::Group::backward_ns() const { return BackwardOf(by_direction_ns); }
+int64_t LayerSums::Group::gpu_backward_ns() const { return BackwardOf(gpu_by_direction_ns); }
 
 std::optional<LayerSums::Utilization> LayerSums::GpuUtilization() const {
   if (gpu_peaks.empty() || !gpu_types_without_peak.empty() || gpu_total_ns == 0) return std::nullopt;
@@ -490,6 +559,31 @@ std::optional<LayerSums::Utilization> LayerSums::GpuUtilization() const {
   std::vector<std::string> peaks;
   for (const auto& [type, peak] : gpu_peaks) peaks.push_back(absl::StrFormat("%.0f TFLOP/s for %s", peak / 1000, type));
   return Utilization{100 * (peak_ns - again_ns) / steps_ns, 100 * peak_ns / steps_ns, absl::StrJoin(peaks, ", ")};
+}
+
+std::vector<StepSet> StepSetsOf(const std::vector<StepTrack>& tracks, std::optional<StepKind> wanted) {
+  std::vector<StepKind> kinds = {StepKind::kTraining, StepKind::kInference, StepKind::kUnknown};
+  if (wanted) kinds = {*wanted};
+  for (StepKind kind : kinds) {
+    std::map<std::string, StepSet> sorts;
+    for (const StepTrack& track : tracks) {
+      for (const Step& step : track.steps) {
+        if (step.kind != kind) continue;
+        StepSet& set = sorts.try_emplace(step.sort, StepSet{kind, step.sort, {}, {}, 0}).first->second;
+        set.left_out.Add(step);
+        if (!step.counts()) continue;
+        set.steps.push_back({track.process, &step});
+        set.total_ns += step.end_ns - step.start_ns;
+      }
+    }
+    std::vector<StepSet> sets;
+    for (auto& [sort, set] : sorts) {
+      if (!set.steps.empty()) sets.push_back(std::move(set));
+    }
+    std::ranges::stable_sort(sets, std::ranges::greater(), &StepSet::total_ns);
+    if (!sets.empty()) return sets;
+  }
+  return {};
 }
 
 LayerSums SumLayers(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups,

@@ -3,12 +3,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/layers/attribution.h"
 #include "analyzer/steps/phases.h"
-#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/network/layer_columns.h"
-#include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -32,7 +29,7 @@ class LayersReport {
         options_(options) {}
 
   Table Make() {
-    const LayerColumnsShown shown = {HasSeveralModels(), HasRecompute(), has_gpu_, has_windows_};
+    const LayerColumnsShown shown = {groups_.HasSeveralModels(), HasRecompute(), has_gpu_, has_windows_};
     const TypedColumns<LayerRow> columns = LayerColumns(by_, shown, options_, sums_.steps());
     Table table = NewTable("layers", kTitle, columns);
     for (GroupIndex group : Order()) {
@@ -47,15 +44,6 @@ class LayersReport {
  private:
   bool IsListed(const LayerSums::Group& group) const {
     return group.share_ns != 0 || (has_gpu_ && (group.gpu_share_ns != 0 || group.gpu_activities != 0));
-  }
-
-  bool HasSeveralModels() const {
-    std::vector<std::string> models;
-    for (const LayerGroup& group : groups_.groups()) {
-      if (!group.model.empty()) models.push_back(group.model);
-    }
-    absl::c_sort(models);
-    return !models.empty() && models.front() != models.back();
   }
 
   bool HasRecompute() const {

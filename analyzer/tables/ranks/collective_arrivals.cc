@@ -134,21 +134,6 @@ bool IsSynchronizing(CollectiveKind kind) {
          kind == CollectiveKind::kBarrier;
 }
 
-std::vector<std::vector<Member>> ByRestart(const TraceModel& model, const std::vector<Member>& members) {
-  std::map<int32_t, std::vector<Member>> by_restart;
-  for (const Member& member : members) by_restart[RestartOf(model.processes[member.process])].push_back(member);
-  std::vector<std::vector<Member>> met;
-  for (auto& [restart, of] : by_restart) {
-    if (of.size() >= 2) met.push_back(std::move(of));
-  }
-  return met;
-}
-
-bool HasRankTwice(const std::vector<Member>& members) {
-  std::set<int32_t> ranks;
-  return !absl::c_all_of(members, [&](const Member& member) { return ranks.insert(member.rank).second; });
-}
-
 class Matcher {
  public:
   explicit Matcher(const TraceModel& model) : model_(model), spans_(CollectivesOnGpu(model)) {}
@@ -160,13 +145,10 @@ class Matcher {
     }
     CountMessages();
     for (const auto& [name, all] : FindCollectiveRanges(model_)) {
-      for (const std::vector<Member>& members : ByRestart(model_, all)) {
-        if (HasRankTwice(members)) {
-          ++result_.oddities[kSeveralGroups];
-        } else if (!MatchRanges(*CollectiveOf(name), members)) {
-          ++result_.oddities[kCrossed];
-        }
-      }
+      const CollectiveKind kind = *CollectiveOf(name);
+      ForEachStart(all, [&](const std::vector<Member>& members) {
+        if (!MatchRanges(kind, members)) ++result_.oddities[kCrossed];
+      });
     }
     MatchCalls();
     return std::move(result_);
@@ -188,12 +170,22 @@ class Matcher {
       return;
     }
     for (const auto& [communicator, all] : FindCommunicators(model_)) {
-      for (const std::vector<Member>& members : ByRestart(model_, all)) {
-        if (HasRankTwice(members)) {
-          ++result_.oddities[kSeveralGroups];
-        } else {
-          MatchMembers(members);
-        }
+      ForEachStart(all, [&](const std::vector<Member>& members) { MatchMembers(members); });
+    }
+  }
+
+  // Calls `match` for the ranks of each start of the job, where it is known that they belong together.
+  void ForEachStart(const std::vector<Member>& all, absl::FunctionRef<void(const std::vector<Member>&)> match) {
+    std::map<int32_t, std::vector<Member>> by_restart;
+    for (const Member& member : all) by_restart[RestartOf(model_.processes[member.process])].push_back(member);
+    for (const auto& [restart, members] : by_restart) {
+      if (members.size() < 2) continue;
+      std::set<int32_t> ranks;
+      for (const Member& member : members) ranks.insert(member.rank);
+      if (ranks.size() < members.size()) {
+        ++result_.oddities[kSeveralGroups];
+      } else {
+        match(members);
       }
     }
   }
@@ -295,18 +287,6 @@ class Matcher {
 };
 
 }  // namespace
-
-int64_t Meeting::FirstNs() const {
-  int64_t first_ns = arrivals.front().start_ns;
-  for (const Arrival& arrival : arrivals) first_ns = std::min(first_ns, arrival.start_ns);
-  return first_ns;
-}
-
-int64_t Meeting::LastNs() const {
-  int64_t last_ns = arrivals.front().start_ns;
-  for (const Arrival& arrival : arrivals) last_ns = std::max(last_ns, arrival.start_ns);
-  return last_ns;
-}
 
 Meetings MatchCollectives(const TraceModel& model) { return Matcher(model).Match(); }
 

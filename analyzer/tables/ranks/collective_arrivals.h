@@ -20,8 +20,8 @@ struct Meeting {
   CallIndex call = kNone;     // of one of them; kNone: a range of a backend
   bool on_gpu = false;        // times of the kernels, else of the calls on the host …
   bool is_estimated = false;  // … which return before the work is done
-  int64_t FirstNs() const;
-  int64_t LastNs() const;
+  int64_t FirstNs() const { return std::ranges::min(arrivals, {}, &Arrival::start_ns).start_ns; }
+  int64_t LastNs() const { return std::ranges::max(arrivals, {}, &Arrival::start_ns).start_ns; }
 };
 
 struct Meetings {

@@ -8,11 +8,9 @@
 #include "analyzer/model/same_work.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/steps/measured_steps.h"
-#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/ranks/collective_arrivals.h"
-#include "analyzer/tables/tables.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -30,7 +28,6 @@ struct Key {
 };
 
 struct CollectiveGroup : Key, OpGroup {
-  GpuOpTime gpu;
   int64_t failed = 0;
   bool is_asynchronous = false;
   std::set<int32_t> ranks;
@@ -159,9 +156,7 @@ TypedColumns<CollectiveGroup> CollectivesColumns(int64_t wall_ns) {
        "From the first to the last rank's arrival at the same operation, median; by the kernels where all have them, "
        "else by the calls (table ranks: which rank is late).",
        [](const CollectiveGroup& group) {
-         std::vector<int64_t> skews_ns = group.skews_ns;
-         absl::c_sort(skews_ns);
-         return skews_ns.empty() ? Cell() : Cell(QuantileOfSorted(skews_ns, 0.5));
+         return group.skews_ns.empty() ? Cell() : Cell(QuantileOfSorted(group.skews_ns, 0.5));
        }},
       {IntegerColumn("failed", "", Better::kLower), "Calls that returned an error.", &CollectiveGroup::failed},
       {TextColumn("callers"), "Ranks that called, where known.",
@@ -191,17 +186,13 @@ TypedColumns<CollectiveGroup> GpuColumns() {
 }
 
 CollectiveMap Collect(const TraceModel& model, const TableOptions& options) {
-  const RunTotals& totals = *options.totals;
   CollectiveMap groups;
-  const std::vector<OpIndex> home = HomeOps(model, totals);
-  const std::vector<GpuOpTime> gpu_times = GpuTimesOfOps(model, options);
-  for (OpIndex i = 0; i < model.ops.size(); ++i) {
-    const Op& op = model.ops[i];
-    if (!op.collective() || totals.ops[i].calls == 0) continue;
-    CollectiveGroup& group = GroupOf(model.ops[home[i]], groups);
-    group.Add(op, totals.ops[i], home[i] == i);
-    group.gpu.Add(gpu_times[i]);
-    if (home[i] != i) continue;
+  for (const CalledOp& called : CalledOps(model, options)) {
+    const Op& op = called.op;
+    if (!op.collective()) continue;
+    CollectiveGroup& group = GroupOf(model.ops[called.home], groups);
+    group.Add(called);
+    if (!called.IsHome()) continue;
     const CollectiveCall& collective = *op.collective();
     group.is_asynchronous |= op.is_asynchronous;
     if (collective.rank >= 0) group.ranks.insert(collective.rank);
@@ -213,6 +204,7 @@ CollectiveMap Collect(const TraceModel& model, const TableOptions& options) {
     if (meeting.call == kNone) continue;
     GroupOf(model.ops[model.calls.op[meeting.call]], groups).skews_ns.push_back(meeting.LastNs() - meeting.FirstNs());
   }
+  for (auto& [key, group] : groups) absl::c_sort(group.skews_ns);
   const SameWork same_work(model);
   for (const FailedCall& failed : model.failed_calls) {
     const Op& op = model.ops[model.calls.op[failed.call]];

@@ -104,7 +104,6 @@ TypedColumns<RankRow> RanksColumns(bool has_ranks) {
   return columns;
 }
 
-// Steady steps as seen by the host; MeasuredTime::time excludes those without GPU measurements.
 // The step's place among these; kNone: in none. Where there are no steps the whole process counts.
 size_t StepAt(const TraceModel& model, const std::vector<const Step*>& steps, ProcessIndex process, int64_t ns) {
   if (steps.empty()) return ns >= model.processes[process].start_ns ? 0 : kNone;
@@ -177,9 +176,7 @@ class RankTable {
   }
 
   Table Make() const {
-    bool has_ranks = false;
-    for (ProcessIndex i = 0; i < model_.processes.size(); ++i) has_ranks |= !RankOf(model_.processes[i]).empty();
-    const TypedColumns<RankRow> columns = RanksColumns(has_ranks);
+    const TypedColumns<RankRow> columns = RanksColumns(HasRanks(model_));
     Table table = NewTable("ranks", "Ranks compared", columns);
     const std::vector<ProcessIndex> shown = Compared();
     if (shown.empty()) {
@@ -292,7 +289,7 @@ class RankTable {
   // Steps with GPU measurements.
   int64_t StepsOf(ProcessIndex process) const { return std::max<int64_t>(1, times_[process].steps); }
 
-  // "0", or "process 4711" if the launcher gave no rank.
+  // "rank 0", or "process 4711" if the launcher gave no rank.
   std::string Label(ProcessIndex process) const {
     const std::string rank = RankOf(model_.processes[process]);
     const int32_t restart = RestartOf(model_.processes[process]);

@@ -1,14 +1,12 @@
 // Table `capabilities`: which libraries were seen and how, what could not be seen, and what to do about it. A row
 // applies to `processes` of the run's processes.
 // One line per capability and reason of loss; those of taps are in preload/format/taps.h.
-#include <tuple>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/io/byte_source.h"
-#include "analyzer/model/process_info.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/tables.h"
@@ -24,8 +22,7 @@ struct Fact {
   std::string name;
   std::string state;
   std::string note = {}, path = {}, build_id = {};
-  auto Key() const { return std::tie(kind, object, name, state, note, path, build_id); }
-  bool operator<(const Fact& other) const { return Key() < other.Key(); }
+  auto operator<=>(const Fact&) const = default;
 };
 
 struct KnownFact : Fact {

@@ -7,7 +7,6 @@
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/steps/step_groups.h"
-#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/thread_states.h"
@@ -85,7 +84,6 @@ TypedColumns<StepRow> StepsColumns(int64_t start_ns, bool uses_gpu) {
   };
 }
 
-// Of the thread whose steps these are; null: it was not looked at.
 int64_t ProcessId(const TraceModel& model, const MeasuredTrack& track) { return model.processes[track.process].pid; }
 
 std::string Name(const TraceModel& model, const MeasuredTrack& track) {

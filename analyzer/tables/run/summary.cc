@@ -3,15 +3,13 @@
 // Each row is a metric: a whole number in `value` with its `unit`, a `percent` where that makes sense (the note says of
 // what), and a sentence. Metrics that exist once per item have the item's name after a colon: "capability:onednn-tap".
 #include <numeric>
-#include <tuple>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/gpu/gpu_division.h"
-#include "analyzer/layers/attribution.h"
-#include "analyzer/model/process_info.h"
+#include "analyzer/io/byte_source.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/step_groups.h"
@@ -23,8 +21,6 @@
 
 namespace dlhook::analyzer::inline tables {
 namespace {
-
-// The rows of the table `summary`.
 
 struct Metric {
   std::string metric;
@@ -54,19 +50,6 @@ class Metrics {
 
 constexpr size_t kTop = 3;
 
-using Kind = GpuActivityKind;
-
-std::string DeviceLabel(const TraceModel& model, const GpuDevice& device) {
-  std::string label = absl::StrCat("gpu_busy:", device.ordinal);
-  if (model.processes.size() > 1) absl::StrAppend(&label, " of ", ProcessLabel(model, device.process));
-  return label;
-}
-
-std::string SourceLabel(const DeviceWork& work) {
-  if (work.is_cupti && work.is_events) return "CUPTI and events";
-  return work.is_events ? "pairs of events" : "CUPTI";
-}
-
 void AddBusy(const TraceModel& model, const TableOptions& options, Metrics& metrics) {
   const std::vector<MeasuredTime> times = MeasuredTimes(model, options.analysis->steps());
   for (const DeviceWork& work : WorkOfDevices(model, times)) {
@@ -78,18 +61,20 @@ void AddBusy(const TraceModel& model, const TableOptions& options, Metrics& metr
     };
     const int64_t busy_ns = work.Busy().total_ns();
     const std::string time = measured.steps == 0 ? "the process's time" : absl::StrCat(measured.steps, " steady steps");
+    const char* const source = !work.is_events ? "CUPTI" : work.is_cupti ? "CUPTI and events" : "pairs of events";
     const std::string note = absl::StrFormat(
         "of %s; compute %.3g %%, copies and sets %.3g %%, communication %.3g %%; by %s%s%s", time, part(work.compute),
-        part(work.copy), part(work.communication), SourceLabel(work), device.name.empty() ? "" : "; ", device.name);
-    metrics.TimeOf(DeviceLabel(model, device), busy_ns, whole_ns, note);
+        part(work.copy), part(work.communication), source, device.name.empty() ? "" : "; ", device.name);
+    std::string label = absl::StrCat("gpu_busy:", device.ordinal);
+    if (model.processes.size() > 1) absl::StrAppend(&label, " of ", ProcessLabel(model, device.process));
+    metrics.TimeOf(label, busy_ns, whole_ns, note);
   }
 }
 
 void AddActivities(const TraceModel& model, Metrics& metrics) {
-  constexpr std::pair<Kind, const char*> kWords[] = {
-      {Kind::kKernel, "kernels"}, {Kind::kCopy, "copies"}, {Kind::kSet, "sets"}, {Kind::kOp, "calls timed as a whole"},
-      {Kind::kGraph, "graphs"},
-  };
+  using enum GpuActivityKind;
+  constexpr std::pair<GpuActivityKind, const char*> kWords[] = {
+      {kKernel, "kernels"}, {kCopy, "copies"}, {kSet, "sets"}, {kOp, "calls timed as a whole"}, {kGraph, "graphs"}};
   std::vector<std::string> words;
   for (const auto& [kind, word] : kWords) {
     const auto count = absl::c_count(model.gpu.kind, kind);
@@ -153,8 +138,7 @@ void AddTimes(const TraceModel& model, const RunTotals& totals, Metrics& metrics
 }
 
 void AddCounts(const TraceModel& model, const RunTotals& totals, Metrics& metrics) {
-  int64_t executions = 0, nested = 0, creations = 0, misses = 0, aggregated = 0;
-  int64_t trials = 0, captured = 0;
+  int64_t executions = 0, nested = 0, creations = 0, misses = 0, aggregated = 0, trials = 0, captured = 0;
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     const Op& op = model.ops[i];
     if (op.is_continuation) continue;
@@ -308,32 +292,21 @@ std::string StatusesLabel(const std::map<int32_t, int64_t>& statuses) {
 
 // Calls that returned an error, by function, the most frequent first.
 void AddFailures(const TraceModel& model, Metrics& metrics) {
-  std::map<std::string, std::map<int32_t, int64_t>> functions;
+  std::map<std::string, std::map<int32_t, int64_t>> statuses;
+  std::map<std::string, int64_t> calls;
+  int64_t all = 0;
   for (const FailedCall& failed : model.failed_calls) {
     const Op& op = model.ops[model.calls.op[failed.call]];
     // CUDA_ERROR_DEINITIALIZED, cudaErrorCudartUnloading: the program exits, and the driver is gone first.
     if (failed.status == 4 && absl::StartsWith(op.family, "cuda_")) continue;
-    ++functions[op.function][failed.status];
+    ++statuses[op.function][failed.status];
+    ++calls[op.function];
+    ++all;
   }
-  int64_t all = 0;
-  std::vector<std::pair<int64_t, std::string>> order;
-  for (const auto& [function, statuses] : functions) {
-    int64_t calls = 0;
-    for (const auto& [status, count] : statuses) calls += count;
-    order.emplace_back(-calls, function);
-    all += calls;
+  if (all > 0) metrics.Count("failed_calls", all, "returned an error to the program; by function below");
+  for (const auto& [function, count] : LargestFirst(calls)) {
+    metrics.Count(absl::StrCat("failed:", function), count, StatusesLabel(statuses[function]));
   }
-  absl::c_sort(order);
-  if (order.empty()) return;
-  metrics.Count("failed_calls", all, "returned an error to the program; by function below");
-  for (const auto& [calls, function] : order) {
-    metrics.Count(absl::StrCat("failed:", function), -calls, StatusesLabel(functions[function]));
-  }
-}
-
-std::string ObjectName(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
 void AddCapabilities(const TraceModel& model, Metrics& metrics) {
@@ -341,7 +314,7 @@ void AddCapabilities(const TraceModel& model, Metrics& metrics) {
   for (const ProcessInfo& process : model.processes) {
     for (const Capability& capability : process.capabilities) {
       std::string state = EnumName(capability.state);
-      if (!capability.object.empty()) absl::StrAppend(&state, " in ", ObjectName(capability.object));
+      if (!capability.object.empty()) absl::StrAppend(&state, " in ", BaseName(capability.object));
       ++processes[{capability.name, state, capability.reason}];
     }
   }

@@ -123,22 +123,23 @@ struct PlaceRow : PlaceKey {
   int64_t blocked_ns = 0;
 };
 
-const char* ColumnNameOf(ThreadsBy by) {
-  return by == ThreadsBy::kFunction ? "function" : by == ThreadsBy::kLine ? "line" : "stack";
-}
-
-const char* ExplanationOf(ThreadsBy by) {
-  if (by == ThreadsBy::kFunction)
-    return "Python function, or native function outside the C and C++ libraries, in which the thread was blocked.";
-  if (by == ThreadsBy::kLine)
-    return "Line of the program itself that led there, else the innermost line that is known.";
-  return "Where the thread was blocked, then its callers outwards; without the C and C++ libraries.";
+Column PlaceColumn(ThreadsBy by) {
+  if (by == ThreadsBy::kFunction) {
+    return TextColumn(
+        "function",
+        "Python function, or native function outside the C and C++ libraries, in which the thread was blocked.");
+  }
+  if (by == ThreadsBy::kLine) {
+    return TextColumn("line", "Line of the program itself that led there, else the innermost line that is known.");
+  }
+  return TextColumn("stack",
+                    "Where the thread was blocked, then its callers outwards; without the C and C++ libraries.");
 }
 
 TypedColumns<PlaceRow> PlaceColumns(ThreadsBy by, bool has_processes) {
   return {
       {ProcessColumn(has_processes), &PlaceRow::pid},
-      {As(Role::kKey, TextColumn(ColumnNameOf(by), ExplanationOf(by))), &PlaceRow::place},
+      {As(Role::kKey, PlaceColumn(by)), &PlaceRow::place},
       {As(Role::kKey, TextColumn("blocked_in")), "The kind of system call, as in the table by threads.",
        &PlaceRow::blocked_in},
       {As(Role::kWeight, IntegerColumn("blocked", "ns", Better::kNeither)),
@@ -218,7 +219,7 @@ Table ThreadWaitsTable(const TraceModel& model, ThreadsBy by) {
   for (const Wait& wait : model.waits) {
     const int64_t pid = model.processes[model.threads[wait.thread].process].pid;
     const PlaceKey key = {pid, places.Of(wait), WordOf(wait.blocked_in)};
-    PlaceRow& row = rows.try_emplace(key, PlaceRow{key, {}, "", 0}).first->second;
+    PlaceRow& row = GroupOf(key, rows);
     row.blocked_ns += wait.duration_ns;
     row.of.insert(wait.thread);
     all_ns += wait.duration_ns;

@@ -17,7 +17,7 @@ Calibration Machine(double bf16 = 300) {
   Calibration calibration;
   calibration.processors = 1;
   for (const auto& [what, best] : {std::pair(std::string("f32"), 100.0), {"bf16", bf16}, {kMemoryRead, 1000.0}}) {
-    if (best > 0) calibration.measured.push_back({what, 1, "", {best, best, best, best, 9}, ""});
+    if (best > 0) calibration.measured.push_back({{best, best, best, best, 9}, what, 1, "", ""});
   }
   return calibration;
 }

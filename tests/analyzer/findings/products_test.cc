@@ -20,7 +20,7 @@ Calibration Machine() {
   for (const uint32_t threads : {1u, 2u}) {
     for (const auto& [what, best] : {std::pair(std::string("f32"), 100.0), {kMemoryRead, 20.0}}) {
       const double all = best * threads;
-      calibration.measured.push_back({what, threads, "", {all, all, all, all, 9}, ""});
+      calibration.measured.push_back({{all, all, all, all, 9}, what, threads, "", ""});
     }
   }
   return calibration;

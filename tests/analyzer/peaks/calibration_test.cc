@@ -28,9 +28,9 @@ Calibration Example(uint32_t processors = 2, std::string date = "2026-11-23T05:4
   calibration.tool_version = "0.1.0";
   calibration.waiting_percent = 0.25;
   calibration.measured = {
-      {"f32", 1, "GFLOP/s", {98.5, 97.25, 96, 98, 17}, "sgemm_ of \"libopenblas.so.0\", 1024x1024x1024"},
-      {"memory read", 2, "GB/s", {30, 29, 28, 29.5, 9}, "65536 KiB in each thread"}};
-  calibration.missing = {{"bf16", "no library was found"}};
+      {{98.5, 97.25, 96, 98, 17}, "f32", 1, "GFLOP/s", "sgemm_ of \"libopenblas.so.0\", 1024x1024x1024"},
+      {{30, 29, 28, 29.5, 9}, "memory read", 2, "GB/s", "65536 KiB in each thread"}};
+  calibration.not_measured = {{"bf16", "no library was found"}};
   return calibration;
 }
 
@@ -52,9 +52,11 @@ class Folder : public testing::Test {
 
 TEST(Spread, IsOfMedianAndQuartiles) {
   const Spread rates = SpreadOf({4, 1, 3, 2, 5}, true);
-  EXPECT_THAT((std::vector{rates.low, rates.median, rates.high, rates.best}), ElementsAre(2, 3, 4, 5));
+  EXPECT_THAT((std::vector{rates.low_quartile, rates.median, rates.high_quartile, rates.best}),
+              ElementsAre(2, 3, 4, 5));
   const Spread times = SpreadOf({4, 1, 3, 2}, false);
-  EXPECT_THAT((std::vector{times.low, times.median, times.high, times.best}), ElementsAre(1.75, 2.5, 3.25, 1));
+  EXPECT_THAT((std::vector{times.low_quartile, times.median, times.high_quartile, times.best}),
+              ElementsAre(1.75, 2.5, 3.25, 1));
   EXPECT_EQ(times.repeats, 4);
   EXPECT_EQ(SpreadOf({7}, true).median, 7);
 }

@@ -18,7 +18,7 @@ using testing::IsEmpty;
 const ProcessorInfo kZen3 = {"AuthenticAMD", "AMD EPYC 7763", 25, 1, 1, 2, kFma};
 
 Measurement Measured(const std::string& what, uint32_t threads, double best) {
-  return {what, threads, "", {best, best, best, best, 9}, ""};
+  return {{best, best, best, best, 9}, what, threads, "", ""};
 }
 
 // 1 thread: 100 GFLOP/s, 4: 300. L2 of 1 MB, L3 of 8 MB.
@@ -78,7 +78,7 @@ TEST(Peaks, BoundByWhatTakesLongest) {
 TEST(Peaks, AreSerialOnlyWhereThreadsWouldHelp) {
   Calibration calibration = MeasuredPeaks();
   for (Measurement& measurement : calibration.measured) {
-    if (measurement.what == "f32") measurement.spread.best = measurement.threads == 1 ? 100 : 80;
+    if (measurement.what == "f32") measurement.best = measurement.threads == 1 ? 100 : 80;
   }
   const Peaks peaks(RunOf(), &calibration);
   EXPECT_EQ(peaks.RateOf(Product(1, 1)), 100);

@@ -19,7 +19,7 @@ Calibration OneThread() {
   calibration.processors = 1;
   calibration.date = "2026-11-23T05:40:00Z";
   const auto add = [&](const char* what, double best) {
-    calibration.measured.push_back({what, 1, "", {best, best, best, best, 9}, ""});
+    calibration.measured.push_back({{best, best, best, best, 9}, what, 1, "", ""});
   };
   add("f32", 100);
   add(kMemoryRead, 10);
@@ -97,7 +97,7 @@ TEST_F(Bounds, ThatAreNotKnownHaveNoColumns) {
 // A real log of a training.
 TEST_F(Bounds, OfLayersAreSumsOfTheirCalls) {
   builder_.Log(ReadTestData("cnn_plain.log"), 5000);
-  for (Measurement& measured : calibration_.measured) measured.spread.best *= 100;  // so that none took less
+  for (Measurement& measured : calibration_.measured) measured.best *= 100;  // so that none took less
   const Table table = Make("layers");
   size_t bounded = 0;
   for (size_t row = 0; row < table.rows.size(); ++row) {

@@ -33,7 +33,7 @@ export const accountingView = {
     const kind = (row) => (isCommunication(row.what) ? "communication" : row.activity);
     const [color, nameOf] = [0, 1].map((i) => (activity) => (ACTIVITIES[activity] || OTHER)[i]);
     const used = [...new Set(all.objects.map(kind))];
-    add(section, legend(used.map((activity) => ({name: nameOf(activity), color: color(activity)}))));
+    add(section, legend(used.map((activity) => [nameOf(activity), color(activity)])));
     for (const group of groups.slice(0, MOST_GROUPS)) {
       const rows = all.objects.filter((row) => key(row) === group).sort((a, b) => b.time - a.time);
       const timeOf = (those) => sum(those.map((row) => row.time)),

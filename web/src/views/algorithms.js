@@ -19,11 +19,10 @@ function chosen() {
   for (const row of rows) weights.set(familyOf(row), (weights.get(familyOf(row)) || 0) + timeOf(row));
   const order = [...weights].sort((a, b) => b[1] - a[1]).map(([name]) => name);
   const color = (name) => COLORS[Math.min(order.indexOf(name), COLORS.length - 1)];
-  const shown = order.slice(0, COLORS.length - 1).map((name) => ({name, color: color(name)}));
-  if (order.length >= COLORS.length) shown.push({name: "others", color: "other"});
+  const shown = order.slice(0, COLORS.length - 1).map((name) => [name, color(name)]);
   return part(
     "What runs",
-    legend(shown),
+    legend([...shown, order.length >= COLORS.length && ["others", "other"]]),
     bars(
       rows.map((row) => {
         const [column, rate] = row.gpu_time ? ["gpu_time", "gpu_rate"] : ["total_time", "rate"];
@@ -67,10 +66,7 @@ function candidates() {
   const pairs = {time: "time", taken: "taken", workspace: "workspace", source: "source", "timed by": "timed_by"};
   return part(
     "Candidates with their times",
-    legend([
-      {name: "taken", color: "update"},
-      {name: "tried or offered", color: "other"},
-    ]),
+    legend({taken: "update", "tried or offered": "other"}),
     h(
       "div.candidates",
       [...problems].slice(0, 40).map(([name, of]) => {
@@ -87,7 +83,8 @@ function candidates() {
             for (const one of [...of].sort((a, b) => (a.taken > 0) - (b.taken > 0))) {
               const label = `${one.candidate}: ${time(one.time)}${one.taken > 0 ? ", taken" : ""}`,
                 [color, r] = one.taken > 0 ? ["update", 8] : ["other", 6];
-              svg.append(dot(color, x(one.time), 15, r, {label}, () => rowCard(all, one, one.candidate, pairs, "time")));
+              const content = () => rowCard(all, one, one.candidate, pairs, "time");
+              svg.append(dot(color, x(one.time), 15, r, {label}, content));
             }
             return svg;
           }),

@@ -84,7 +84,7 @@ export const callersView = {
       add(section, [
         h(
           "div.controls",
-          legend(kinds.map((kind) => ({name: kind === "library" ? "library call" : kind, color: COLORS[kind]}))),
+          legend(kinds.map((kind) => [kind === "library" ? "library call" : kind, COLORS[kind]])),
           h("span.spacer"),
           searchBox("Find a function", (found) => {
             query = found;

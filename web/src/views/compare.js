@@ -1,13 +1,12 @@
 // Two sides, row by row: what changed first, then what changed no more than noise.
-import {legend} from "../bars.js";
+import {bars, legend} from "../bars.js";
 import {hasRows, report, table, tables} from "../data.js";
-import {add, h, moreButton, notes, replace, searchBox, segments, tickBox} from "../dom.js";
+import {add, h, notes, replace, searchBox, segments, tickBox} from "../dom.js";
 import {groups, percent, time} from "../format.js";
 import {tableView} from "../table_view.js";
-import {card, tip} from "../tip.js";
+import {card} from "../tip.js";
 import {joined, part, processCards, saysOfFinding, tablesOf} from "./parts.js";
 
-const STEP = 60;
 const OF_ALL = new Set(["verdict", "causes", "differences", "findings"]);
 const TITLES = {gemm: "Matrix products", gpu_idle: "GPU idle"};
 const QUIET = new Set(["noise", "equal"]);
@@ -40,123 +39,79 @@ function changedSentence(one) {
 }
 
 // BASE above NEW, and what the change is.
-function pairRow(one, row, most) {
+function pairRow(one, row) {
   const [name, of] = nameOf(one, row),
     note = joined([of, choice(row)], " · "),
-    verdict = row.verdict || "";
-  const bar = (value, color) =>
-    h("span.bar", value > 0 && h("span." + color, {style: {width: `${(100 * value) / most}%`}}));
-  const isWorse = row.change > 0,
-    mark = isQuiet(row) ? "quiet" : isWorse ? "worse" : "better";
-  const line = h(
-    "div.pair-row",
-    {tabindex: 0, role: "listitem", "data-value": row.change},
-    h("div.pair-name", h("bdi", name), note && h("span.bar-note", note)),
-    h(
-      "div.pair-bars",
-      {"aria-hidden": "true"},
-      bar(row.base || 0, "other"),
-      bar(row.new || 0, {quiet: "framework", worse: "backward", better: "forward"}[mark]),
-    ),
-    h(
-      "div.pair-numbers",
-      h("strong.number." + mark, signed(row.change)),
-      h("span.number.quiet", signedPercent(row.percent)),
-    ),
-    h("div", h("span.chip" + (isQuiet(row) || verdict === UNKNOWN ? "" : isWorse ? ".warn" : ".fine"), verdict || "–")),
-  );
-  return tip(line, () =>
-    card(
-      name,
-      [
-        ...one.pairs(row, {BASE: "base", NEW: "new"}),
-        ["change", `${signed(row.change)} ${signedPercent(row.percent)}`],
-        ...one.pairs(row, {"noise up to": "noise", verdict: "verdict", why: "why"}),
-        ["", note],
-      ],
-      one.explanation("change"),
-    ),
-  );
+    verdict = row.verdict || "–",
+    isWorse = row.change > 0,
+    mark = isQuiet(row) ? "quiet" : isWorse ? "worse" : "better",
+    chip = mark === "quiet" || verdict === UNKNOWN ? "" : isWorse ? ".warn" : ".fine";
+  return {
+    name,
+    note,
+    parts: [{value: row.base, color: "other"}],
+    second: [{value: row.new, color: {quiet: "framework", worse: "backward", better: "forward"}[mark]}],
+    numbers: [
+      [h("strong." + mark, signed(row.change)), h("small.quiet", signedPercent(row.percent))],
+      h("span.chip" + chip, verdict),
+    ],
+    data: {value: row.change},
+    tip: () =>
+      card(
+        name,
+        [
+          ...one.pairs(row, {BASE: "base", NEW: "new"}),
+          ["change", `${signed(row.change)} ${signedPercent(row.percent)}`],
+          ...one.pairs(row, {"noise up to": "noise", verdict: "verdict", why: "why"}),
+          ["", note],
+        ],
+        one.explanation("change"),
+      ),
+  };
 }
 
 function pairs(one, isOrdered) {
   const state = {all: false, query: ""},
-    list = h("div.pairs", {role: "list"}),
-    count = h("span.count"),
-    more = h("div.more");
-  let shown = STEP;
-  const changed = one.objects.filter(isChanged);
+    list = h("div");
+  const changed = one.objects.filter(isChanged),
+    quiet = one.objects.filter((row) => !isChanged(row));
   const sorted = (rows) => (isOrdered ? rows : [...rows].sort((a, b) => Math.abs(b.change) - Math.abs(a.change)));
   function draw() {
-    const words = state.query;
-    const quiet = one.objects.filter((row) => !isChanged(row));
     const rows = [...sorted(changed), ...(state.all || changed.length === 0 ? sorted(quiet) : [])].filter((row) =>
-      row.cells.some((cell) => typeof cell === "string" && cell.toLowerCase().includes(words)),
+      row.cells.some((cell) => typeof cell === "string" && cell.toLowerCase().includes(state.query)),
     );
-    const most = Math.max(1, ...rows.flatMap((row) => [row.base, row.new]));
-    replace(
-      list,
-      rows.slice(0, shown).map((row) => pairRow(one, row, most)),
-    );
-    replace(count, changedSentence(one));
-    replace(
-      more,
-      moreButton(rows.length - shown, 10 * STEP, () => {
-        shown += 10 * STEP;
-        draw();
-      }),
-    );
+    replace(list, bars(rows.map((row) => pairRow(one, row))));
   }
+  const change = (key) => (value) => {
+    state[key] = value;
+    draw();
+  };
   draw();
   return [
-    legend([
-      {name: "BASE", color: "other"},
-      {name: "NEW, faster", color: "forward"},
-      {name: "NEW, slower", color: "backward"},
-      {name: "NEW, within noise", color: "framework"},
-    ]),
+    legend({BASE: "other", "NEW, faster": "forward", "NEW, slower": "backward", "NEW, within noise": "framework"}),
     h(
       "div.controls",
-      count,
+      h("span.count", changedSentence(one)),
       h("span.spacer"),
-      changed.length > 0 &&
-        changed.length < one.rows.length &&
-        tickBox("All rows", (isTicked) => {
-          state.all = isTicked;
-          draw();
-        }),
-      searchBox("Search rows", (query) => {
-        state.query = query;
-        draw();
-      }),
+      changed.length > 0 && quiet.length > 0 && tickBox("All rows", change("all")),
+      searchBox("Search rows", change("query")),
     ),
     list,
-    more,
   ];
 }
 
-function causes(one) {
-  const most = Math.max(1, ...one.objects.map((row) => Math.abs(row.change)));
-  return part(
+const causes = (one) =>
+  part(
     one.title,
-    h(
-      "div.causes",
-      {role: "list"},
-      one.objects.map((row) => {
-        const change = row.change || 0;
-        const width = `${(50 * Math.abs(change)) / most}%`;
-        const bar = h("span." + (change > 0 ? "backward" : "forward"), {
-          style: {width, [change > 0 ? "left" : "right"]: "50%"},
-        });
-        const line = h(
-          "div.cause",
-          {tabindex: 0, role: "listitem", "data-value": row.change},
-          h("div.cause-name", h("bdi", row.cause), h("span.bar-note", joined([row.what, row.where]))),
-          h("div.cause-bar", {"aria-hidden": "true"}, bar),
-          h("span.number", signed(row.change)),
-          h("span.number.quiet", percent(Math.abs(row.percent))),
-        );
-        return tip(line, () =>
+    legend({faster: "forward", slower: "backward"}),
+    bars(
+      one.objects.map((row) => ({
+        name: row.cause,
+        note: joined([row.what, row.where]),
+        parts: [{value: Math.abs(row.change), color: row.change > 0 ? "backward" : "forward"}],
+        numbers: [signed(row.change), percent(Math.abs(row.percent))],
+        data: {value: row.change},
+        tip: () =>
           card(
             row.cause,
             [
@@ -167,12 +122,9 @@ function causes(one) {
             ],
             one.explanation("cause"),
           ),
-        );
-      }),
+      })),
     ),
-    h("p.quiet.cause-axis", h("span", "← faster"), h("span", "slower →")),
   );
-}
 
 const findingsOf = (one) =>
   part(

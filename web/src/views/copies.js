@@ -54,7 +54,7 @@ export const copiesView = {
       ),
       part(
         "Sizes, by number of copies",
-        legend(SIZES.map(([, name, color]) => ({name, color}))),
+        legend(SIZES.map(([, ...nameAndColor]) => nameAndColor)),
         bars(
           copies.objects.map((one) => ({
             name: nameOf(one),

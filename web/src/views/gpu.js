@@ -37,7 +37,7 @@ function devices() {
     };
   return part(
     "Devices",
-    legend(WORK.map(([, name, color]) => ({name, color}))),
+    legend(WORK.map(([, ...nameAndColor]) => nameAndColor)),
     bars(
       all.objects.map((one) => {
         const copied = (one.busy / 100) * one.time - one.compute - one.exposed_communication,
@@ -104,12 +104,7 @@ function overTime() {
   };
   return part(
     "Over time",
-    legend([
-      {name: "computing", color: "kernel"},
-      {name: "copies alone", color: "copy"},
-      {name: "communication alone", color: "communication"},
-      {name: "idle", color: "other"},
-    ]),
+    legend({computing: "kernel", "copies alone": "copy", "communication alone": "communication", idle: "other"}),
     devices.slice(0, 8).map((device) => {
       const rows = all.objects.filter((one) => (one.index ?? null) !== null && nameOf(one) === device).slice(-600);
       return [

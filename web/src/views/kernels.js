@@ -77,7 +77,13 @@ export const kernelsView = {
       .sort((a, b) => b.parts[0].value - a.parts[0].value);
     const box = h("div");
     const draw = (words) =>
-      replace(box, bars(sums.filter((one) => one.name.toLowerCase().includes(words)), {empty: "No kernel has this name."}));
+      replace(
+        box,
+        bars(
+          sums.filter((one) => one.name.toLowerCase().includes(words)),
+          {empty: "No kernel has this name."},
+        ),
+      );
     const query = get("find.kernels") || "";
     const sumsPart = part(
       `${groups(sums.length)} kernels`,

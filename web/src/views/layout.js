@@ -104,18 +104,9 @@ function flow(all, width) {
     "aria-label": "Conversions of tensors between ops",
   });
   const inside = h("g", {transform: "translate(0,22)"});
+  const anchors = narrow ? ["start", "start", "end"] : ["end", "start", "start"];
   ["written by", "converted", "read by"].forEach((name, i) =>
-    svg.append(
-      h(
-        "text",
-        {
-          x: i === 0 ? xs[0] + (narrow ? 0 : NODE) : i === 1 ? xs[1] : xs[2] + (narrow ? NODE : 0),
-          y: 12,
-          "text-anchor": i === 0 && !narrow ? "end" : i === 2 && narrow ? "end" : "start",
-        },
-        name,
-      ),
-    ),
+    svg.append(h("text", {x: xs[i] + (anchors[i] === "end" ? NODE : 0), y: 12, "text-anchor": anchors[i]}, name)),
   );
   const band = (move, left, right, side) => {
     const from = places[left].get(move[columns[left][0]]),
@@ -139,15 +130,14 @@ function flow(all, width) {
   for (const move of ribbons) band(move, 1, 2, true);
   places.forEach((at, i) => {
     for (const [name, place] of at) {
-      const x = i === 0 && !narrow ? xs[0] - 6 : i === 2 && narrow ? xs[2] - 4 : xs[i] + NODE + 6,
-        anchor = (i === 0 && !narrow) || (i === 2 && narrow) ? "end" : "start";
+      const x = anchors[i] === "end" ? xs[i] - 6 : xs[i] + NODE + 6;
       add(inside, [
         h("rect.node-bar", {x: xs[i], y: place.y, width: NODE, height: place.height, rx: 2}),
         // No room for all three on a phone: the list below has the middle.
         !(narrow && i === 1) &&
           h(
             "text.strong",
-            {x, y: place.y + Math.max(place.height / 2, 4) + 4, "text-anchor": anchor},
+            {x, y: place.y + Math.max(place.height / 2, 4) + 4, "text-anchor": anchors[i]},
             shortened(name, letters),
           ),
       ]);
@@ -169,10 +159,11 @@ export const layoutView = {
     add(section, [
       all.length > 0 &&
         legend([
-          {name: "conversion", color: "library"},
-          ...(all.some((move) => move.round_trip_calls > 0)
-            ? [{name: "of it round trips: there and back between two ops", color: "backward"}]
-            : []),
+          ["conversion", "library"],
+          all.some((move) => move.round_trip_calls > 0) && [
+            "of it round trips: there and back between two ops",
+            "backward",
+          ],
         ]),
       all.length > 0 && responsive((width) => flow(all, width)),
       all.length > MOST && h("p.quiet", `The ${MOST} heaviest of ${all.length}.`),

@@ -85,9 +85,7 @@ export const memoryView = {
       if (shown.length === 0) return null;
       return part(
         title,
-        legend(
-          shown.map((one, i) => ({name: `${one.name}, at most ${bytes(Math.max(...one.bytes))}`, color: LINES[i]})),
-        ),
+        legend(shown.map((one, i) => [`${one.name}, at most ${bytes(Math.max(...one.bytes))}`, LINES[i]])),
         series.length > shown.length && h("p.quiet", `The first ${shown.length} of ${series.length}.`),
         responsive((width) => draw(shown, width)),
       );

@@ -165,12 +165,10 @@ export const productsView = {
         section,
         part(
           onGpu ? "On GPUs" : "On the CPU",
-          legend(
-            [
-              {name: "matrix product", color: onGpu ? "kernel" : "library", is: (one) => !one.isConvolution},
-              {name: "convolutions of a layer", color: "recompute", is: (one) => one.isConvolution},
-            ].filter(({is}) => points.some(is)),
-          ),
+          legend([
+            points.some((one) => !one.isConvolution) && ["matrix product", onGpu ? "kernel" : "library"],
+            points.some((one) => one.isConvolution) && ["convolutions of a layer", "recompute"],
+          ]),
           responsive((width) =>
             roofline(points, {rates, bandwidths: roofs.filter((one) => one.unit === "GB/s")}, width),
           ),
@@ -186,10 +184,7 @@ export const productsView = {
       return part(
         title,
         heavy.some((one) => one.lost_time !== null) &&
-          legend([
-            {name: "time at the bound", color: "update"},
-            {name: "lost: the rest", color: "backward"},
-          ]),
+          legend({"time at the bound": "update", "lost: the rest": "backward"}),
         bars(
           heavy.map((one) => {
             const atBound = Math.max(0, one.time - one.lost_time);

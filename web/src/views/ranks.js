@@ -9,10 +9,7 @@ function ranks() {
   const all = table("ranks");
   return part(
     "A mean step of each rank",
-    legend([
-      {name: "waiting for other ranks", color: "waiting"},
-      {name: "the rest of the step", color: "library"},
-    ]),
+    legend({"waiting for other ranks": "waiting", "the rest of the step": "library"}),
     bars(
       all.objects.map((one) => {
         const waiting = Math.min(one.waiting || 0, one.step_time || 0);

@@ -92,7 +92,7 @@ export const scalingView = {
         ),
       part(
         "A mean step",
-        parts.length > 0 && legend(parts.map(([, name, color]) => ({name, color}))),
+        parts.length > 0 && legend(parts.map(([, ...nameAndColor]) => nameAndColor)),
         bars(
           rows.map((row) =>
             barOf(scaling, row, {

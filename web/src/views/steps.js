@@ -85,34 +85,24 @@ function draw(steps, width, isWhole) {
   const bar = chart.width / steps.length,
     isBinned = steps.length > MOST_BARS;
   if (isBinned) {
-    const bins = Math.floor(chart.width / 2);
+    const bins = Math.floor(chart.width / 2),
+      first = (i) => Math.floor((i * steps.length) / bins),
+      edge = (ns) => y(Math.min(ns, top));
     for (let i = 0; i < bins; ++i) {
-      const of = steps.slice(
-        Math.floor((i * steps.length) / bins),
-        Math.max(Math.floor(((i + 1) * steps.length) / bins), Math.floor((i * steps.length) / bins) + 1),
+      const of = steps.slice(first(i), Math.max(first(i + 1), first(i) + 1)),
+        durations = of.map((step) => step.duration).sort((a, b) => a - b),
+        [least, lower, middle, upper, most] = [0, 0.25, 0.5, 0.75, 1].map((part) => quantile(durations, part));
+      const rect = (color, width, from, to) =>
+        h("rect." + color, {x: i * 2, width, y: from, height: Math.max(1, to - from)});
+      const bin = h(
+        "g.step",
+        rect("framework", 2, edge(middle), chart.height),
+        rect("library", 1.6, edge(upper), edge(lower)),
+        most > fence && rect("backward", 2, edge(most) - 2, edge(most) + 1),
       );
-      const durations = of.map((step) => step.duration).sort((a, b) => a - b),
-        most = durations[durations.length - 1],
-        [lower, upper] = [quantile(durations, 0.25), quantile(durations, 0.75)];
-      const middle = quantile(durations, 0.5),
-        fill = h("rect.framework", {
-          x: i * 2,
-          width: 2,
-          y: y(Math.min(middle, top)),
-          height: chart.height - y(Math.min(middle, top)),
-        });
-      const rect = h("rect.library", {
-        x: i * 2,
-        width: 1.6,
-        y: y(Math.min(upper, top)),
-        height: Math.max(1, y(Math.min(lower, top)) - y(Math.min(upper, top))),
-      });
-      const edge = y(Math.min(most, top)),
-        outlier = most > fence && h("rect.backward", {x: i * 2, width: 2, y: edge - 2, height: 3});
-      const bin = h("g.step", fill, rect, outlier);
       tip(bin, () =>
         card(`Steps ${of[0].index} to ${of[of.length - 1].index}`, [
-          ["shortest", time(durations[0])],
+          ["shortest", time(least)],
           ["middle half", `${time(lower)} to ${time(upper)}`],
           ["median", time(middle)],
           ["longest", time(most)],
@@ -203,16 +193,14 @@ export const stepsView = {
             const shown = PHASES.filter(([name]) => steps.some((step) => step.of[name] > 0));
             return [
               steps.length > MOST_BARS
-                ? legend([
-                    {name: "the middle half of neighbours", color: "library"},
-                    {name: "up to their median", color: "framework"},
-                    {name: "much longer ones", color: "backward"},
-                  ])
+                ? legend({
+                    "the middle half of neighbours": "library",
+                    "up to their median": "framework",
+                    "much longer ones": "backward",
+                  })
                 : legend([
-                    ...shown.map(([name, color]) => ({name, color})),
-                    ...(steps.some((step) => step.phase === "warm-up")
-                      ? [{name: "warm-up, below the axis", color: "preparing"}]
-                      : []),
+                    ...shown,
+                    steps.some((step) => step.phase === "warm-up") && ["warm-up, below the axis", "preparing"],
                   ]),
               svg,
             ];

@@ -45,7 +45,7 @@ export const timelineView = {
       replace(
         flames,
         isFlame && [
-          legend(FLAMES.map((kind) => ({name: kind, color: kind}))),
+          legend(FLAMES.map((kind) => [kind, kind])),
           timeline.trees().map((root) => [h("h2", root.name), flame(root)]),
         ],
       );
