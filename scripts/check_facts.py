@@ -35,7 +35,6 @@ KEPT = {
     ("tables", "analyzer/findings/findings_table.cc"): (1, "takes rows out of the table findings"),
     ("tables", "analyzer/answer/layer_rows.cc"): (5, "the answer's layers are rows of the table layers, folded"),
     ("labels", "analyzer/answer/layer_rows.cc"): (1, "the answer's layers are rows of the table layers, folded"),
-    ("kinds", "analyzer/cli/scaling.cc"): (3, "a flag's value"),
     ("kinds", "analyzer/xla/hlo_layers.cc"): (1, "XLA's kinds of fusions"),
 }
 READS_CELLS = re.compile(r'\bMake(?:Run)?Table\(|\b(?:FindColumn|ColumnOf)\(|\b(?:TextOf|NumberOf)\(\*?\w+, \*?\w+, |\.Text\("')

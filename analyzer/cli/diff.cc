@@ -267,6 +267,13 @@ absl::StatusOr<int> RunDiff(const Args& args) {
 
 }  // namespace
 
+absl::StatusOr<RunsDiff> DiffFolders(const std::vector<std::string>& base, const std::vector<std::string>& others) {
+  OpenedSide before, after;
+  RETURN_IF_ERROR(before.Open("BASE", base, {}));
+  RETURN_IF_ERROR(after.Open("NEW", others, {}));
+  return DiffRuns(BaseSide(before.analyzed()), NewSide(after.analyzed()), {});
+}
+
 Command DiffCommand() {
   return {.name = "diff",
           .summary = "show what changed from one run to another, and why",

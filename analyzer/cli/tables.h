@@ -5,6 +5,7 @@
 #include "analyzer/calls/choices.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
+#include "analyzer/diff/diff_runs.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/peaks/peaks.h"
 #include "analyzer/reader/load_run.h"
@@ -87,6 +88,9 @@ class RunAnalysis {
   const Peaks peaks_;
   TableOptions options_;
 };
+
+// dlhook diff on folders of runs.
+absl::StatusOr<RunsDiff> DiffFolders(const std::vector<std::string>& base, const std::vector<std::string>& others);
 
 // --ignore and --ignore-file: findings to leave out.
 std::vector<Flag> IgnoreFlags();

@@ -56,15 +56,19 @@ struct TryTime {
   std::optional<double> own_ns() const;
 };
 
-struct TryRun {
+// What is read of a recording, also before its end.
+struct TryReading {
+  StepKind kind = StepKind::kUnknown;
+  TryTime time;
+  int64_t peak_bytes = 0;
+};
+
+struct TryRun : TryReading {
   std::string run;      // its folder
   std::string output;   // what the program printed
   std::string failure;  // it failed by itself: why; or it was never recorded
   bool ended_itself = false;
   int ended_by = 0;  // the last signal that it was sent
-  StepKind kind = StepKind::kUnknown;
-  TryTime time;
-  int64_t peak_bytes = 0;
   std::chrono::duration<double> took{};
 };
 

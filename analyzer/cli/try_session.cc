@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include <filesystem>
-#include <list>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/cli/launch.h"
@@ -144,21 +143,6 @@ std::vector<std::string> TrySession::Notes() const {
   if (WasAsked() == Asked::kReport) notes.emplace_back("Stopped by SIGINT before all was decided.");
   if (!writes_.empty()) notes.push_back(writes_);
   return notes;
-}
-
-absl::StatusOr<RunsDiff> DiffFolders(const std::vector<std::string>& base, const std::vector<std::string>& others) {
-  std::list<LoadedRun> loaded;
-  std::list<RunAnalysis> analyses;
-  std::vector<AnalyzedRun> sides[2];
-  for (const bool is_other : {false, true}) {
-    for (const std::string& path : is_other ? others : base) {
-      ASSIGN_OR_RETURN(LoadedRun run, LoadRun(path));
-      if (run.model.processes.empty()) return absl::NotFoundError("nothing was recorded");
-      TraceModel& model = loaded.emplace_back(std::move(run)).model;
-      sides[is_other].push_back({&model, analyses.emplace_back(&model).options()});
-    }
-  }
-  return DiffRuns(BaseSide(sides[0]), NewSide(sides[1]), {});
 }
 
 }  // namespace dlhook::analyzer::cli

@@ -3,7 +3,6 @@
 
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/try_run.h"
-#include "analyzer/diff/diff_runs.h"
 
 namespace dlhook::analyzer::inline cli {
 
@@ -46,8 +45,5 @@ class TrySession {
   int64_t runs_ = 0;
   std::string writes_;  // a note
 };
-
-// dlhook diff on folders of runs.
-absl::StatusOr<RunsDiff> DiffFolders(const std::vector<std::string>& base, const std::vector<std::string>& others);
 
 }  // namespace dlhook::analyzer::cli
