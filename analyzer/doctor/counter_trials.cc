@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
@@ -35,11 +34,9 @@ constexpr int kCapPerfmon = 38;  // linux/capability.h, since 5.8
 constexpr int kCapSysAdmin = 21;
 
 bool ReadSmall(const char* path, char* text, size_t size) {
-  std::ifstream file(path);
-  if (!file) return false;
-  file.read(text, static_cast<std::streamsize>(size - 1));
-  text[file.gcount()] = '\0';
-  return true;
+  const std::string read = ReadSmallFile(path);
+  absl::SNPrintF(text, size, "%s", read);
+  return !read.empty();
 }
 
 bool MayCountAll() {
