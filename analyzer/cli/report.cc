@@ -243,7 +243,8 @@ absl::StatusOr<int> RunReport(const Args& args) {
   if (!run->model.processes.empty()) {
     RETURN_IF_ERROR(report.status());
     const std::optional<std::string> page = args.Last("html");
-    exit_code = std::max(exit_code, page ? PrintPage("report", *page, *report) : PrintOutput(*report));
+    ASSIGN_OR_RETURN(const int printed, page ? PrintPage(*page, *report) : PrintOutput(*report));
+    exit_code = std::max(exit_code, printed);
   }
   const char* const rest = run->model.processes.empty() ? "" : "; the tables show what is whole";
   for (const absl::Status& status : run->damage) PrintError(absl::StrCat(status.message(), rest));

@@ -74,9 +74,7 @@ absl::StatusOr<TryOptions> PrepareTry(absl::string_view command, const Args& arg
   const std::string temporary = fs::temp_directory_path(error).string();
   if (options.copies_workdir) RETURN_IF_ERROR(CheckWorkdir(temporary));
   options.program = fs::absolute(program, error).string();
-  options.folder = absl::StrCat(temporary, "/dlhook-", command, "-XXXXXX");
-  if (mkdtemp(options.folder.data()) == nullptr)
-    return absl::ErrnoToStatus(errno, absl::StrCat(options.folder, ": can't be made"));
+  ASSIGN_OR_RETURN(options.folder, MakeTemporaryFolder(command));
   return options;
 }
 

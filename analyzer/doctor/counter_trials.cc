@@ -172,6 +172,16 @@ void TakePapi(const PapiTrials& papi, CounterTrial* trial) {
                                           : "PAPI says that this machine does not have it";
 }
 
+std::string AdviceForTrial(const CountingMachine& machine, const CounterTrial& trial) {
+  if (trial.works || Has(trial.spec, CounterSource::kPapi)) return "";
+  if (!machine.paranoid.has_value()) return "a kernel with CONFIG_PERF_EVENTS is needed.";
+  if (trial.spec.perf_type != PERF_TYPE_SOFTWARE && machine.pmus.empty()) return PmuAdvice(machine);
+  if (!machine.may_count_all && *machine.paranoid >= (trial.spec.is_in_kernel ? 2 : 3)) {
+    return absl::StrCat("sysctl kernel.perf_event_paranoid=", trial.spec.is_in_kernel ? 1 : 2);
+  }
+  return "";
+}
+
 size_t GroupsOf(const std::vector<CounterTrial>& trials) {
   std::vector<const CounterSpec*> specs;
   for (const CounterTrial& trial : trials) {
@@ -240,6 +250,7 @@ std::vector<CounterTrial> TryCounters(const CountingMachine& machine, const Coun
     const bool lacks_pmu =
         !trial.works && trial.spec.perf_type < PERF_TYPE_MAX && trial.spec.perf_type != PERF_TYPE_SOFTWARE;
     if (lacks_pmu && machine.pmus.empty()) trial.reason = "no PMU";  // the kernel's error says less
+    trial.advice = AdviceForTrial(machine, trial);
     trials.push_back(std::move(trial));
   }
   return trials;
@@ -260,16 +271,6 @@ std::string PmuAdvice(const CountingMachine& machine) {
   if (!machine.pmus.empty() || !machine.is_virtual) return "";
   return "ask the operator of this virtual machine for a PMU (KVM: -cpu host,pmu=on; clouds: a metal or large "
          "instance).";
-}
-
-std::string AdviceForTrial(const CountingMachine& machine, const CounterTrial& trial) {
-  if (trial.works || Has(trial.spec, CounterSource::kPapi)) return "";
-  if (!machine.paranoid.has_value()) return "a kernel with CONFIG_PERF_EVENTS is needed.";
-  if (trial.spec.perf_type != PERF_TYPE_SOFTWARE && machine.pmus.empty()) return PmuAdvice(machine);
-  if (!machine.may_count_all && *machine.paranoid >= (trial.spec.is_in_kernel ? 2 : 3)) {
-    return absl::StrCat("sysctl kernel.perf_event_paranoid=", trial.spec.is_in_kernel ? 1 : 2);
-  }
-  return "";
 }
 
 }  // namespace dlhook::analyzer::doctor

@@ -20,12 +20,13 @@ struct CountingMachine {
 CountingMachine LookAtCounting();
 
 struct CounterTrial {
-  CounterSpec spec;
+  CounterSpec spec = {};
   bool works = false;
   CounterSource source = CounterSource::kUnknown;  // the cheapest that has it
   bool user_only = false;                          // the kernel lets this user count only in user mode
   double read_ns = 0;                              // for reading it alone
-  std::string reason;                              // why it does not work
+  std::string reason;                              // why it does not work …
+  std::string advice;                              // … and what to do; empty: nothing
 };
 struct PapiEvent {
   std::string name;    // "PAPI_TOT_CYC", "perf::PAGE-FAULTS"
@@ -55,9 +56,8 @@ struct SetTrial {
 };
 SetTrial TrySet(const CountingMachine& machine, const CounterSet& set);
 
-// Advice for a machine without counters, or a counter that does not work; empty: none.
+// Advice for a machine without counters; empty: none.
 std::string PmuAdvice(const CountingMachine& machine);
-std::string AdviceForTrial(const CountingMachine& machine, const CounterTrial& trial);
 
 CounterList ParseWords(const std::string& words, const Processor& processor);
 std::vector<CounterRefusal> RefusedOf(const CounterList& list);

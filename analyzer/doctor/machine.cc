@@ -1,4 +1,4 @@
-// One function per check. To add one: write it, call it in CheckMachine, add its id to README.md.
+// One function per check. To add one: write it, call it in CheckMachine, add its id to docs/schema.md.
 #include "analyzer/doctor/machine.h"
 
 #include <dlfcn.h>

@@ -54,9 +54,15 @@ class ThreadSlices {
     std::tie(call_, calls_end_) = model_.calls.RangeOf(thread);
     while (call_ < calls_end_ || scope_ < scopes_end_) {
       if (IsScopeNext()) {
-        OpenScope(scope_++);
+        const ScopeColumns& scopes = model_.scopes;
+        Open(false, scope_, scopes.start_ns[scope_], scopes.duration_ns[scope_], false, scopes.parent[scope_]);
+        ++scope_;
       } else {
-        OpenCall(call_++);
+        const CallColumns& calls = model_.calls;
+        const bool is_in_call = calls.parent[call_] != kNone;
+        Open(true, call_, calls.start_ns[call_], calls.duration_ns[call_], is_in_call,
+             is_in_call ? calls.parent[call_] : calls.ScopeOf(call_));
+        ++call_;
       }
     }
     while (!open_.empty()) CloseInnermost();
@@ -67,18 +73,6 @@ class ThreadSlices {
     if (scope_ == scopes_end_ || call_ == calls_end_) return scope_ < scopes_end_;
     const ScopeIndex around = model_.calls.ScopeOf(call_);
     return (around != kNone && around >= scope_) || model_.scopes.start_ns[scope_] <= model_.calls.start_ns[call_];
-  }
-
-  void OpenScope(ScopeIndex scope) {
-    const ScopeColumns& scopes = model_.scopes;
-    Open(false, scope, scopes.start_ns[scope], scopes.duration_ns[scope], false, scopes.parent[scope]);
-  }
-
-  void OpenCall(CallIndex call) {
-    const CallColumns& calls = model_.calls;
-    const CallIndex parent = calls.parent[call];
-    Open(true, call, calls.start_ns[call], calls.duration_ns[call], parent != kNone,
-         parent != kNone ? parent : calls.ScopeOf(call));
   }
 
   void Open(bool is_call, uint32_t index, int64_t start_ns, int64_t duration_ns, bool parent_is_call, uint32_t parent) {

@@ -218,10 +218,9 @@ trace::OpDefinition ThreadPackets::OperatorDefinition(const Open& open) const {
 
 // The place of this process in the list of the group's ranks, "[0, 2, 4]".
 void ThreadPackets::SetRank(trace::Collective* collective) const {
-  const std::string rank = rank_;
   const std::vector<string_view> ranks =
       absl::StrSplit(kept_.group_ranks.at(collective->communicator()), absl::ByAnyChar("[, ]"), absl::SkipEmpty());
-  const auto own = absl::c_find(ranks, rank);
+  const auto own = absl::c_find(ranks, rank_);
   if (own == ranks.end() || std::ssize(ranks) != collective->ranks()) return;
   collective->set_rank(static_cast<int32_t>(own - ranks.begin()));
 }
