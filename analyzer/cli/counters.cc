@@ -5,7 +5,7 @@
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/tables.h"
-#include "analyzer/doctor/counter_tables.h"
+#include "analyzer/doctor/counter_trials.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {

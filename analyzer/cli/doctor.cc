@@ -15,7 +15,6 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/doctor/machine.h"
-#include "analyzer/doctor/print.h"
 #include "analyzer/doctor/program_report.h"
 #include "analyzer/doctor/tracer.h"
 #include "analyzer/io/left_rings.h"

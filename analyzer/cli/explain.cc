@@ -1,5 +1,4 @@
 // Columns with the same name and meaning are one entry that lists all their tables.
-#include "analyzer/cli/explain.h"
 
 #include <regex>
 

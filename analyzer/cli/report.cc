@@ -5,7 +5,6 @@
 #include "absl/strings/str_split.h"
 #include "analyzer/answer/answer.h"
 #include "analyzer/cli/command.h"
-#include "analyzer/cli/explain.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/cli/tables.h"

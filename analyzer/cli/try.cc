@@ -7,7 +7,7 @@
 #include "absl/strings/strip.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/tables.h"
-#include "analyzer/cli/try_session.h"
+#include "analyzer/cli/try_run.h"
 #include "analyzer/whatif/contest.h"
 #include "analyzer/whatif/try_table.h"
 #include "analyzer/whatif/variations.h"

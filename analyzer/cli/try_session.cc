@@ -1,11 +1,10 @@
-#include "analyzer/cli/try_session.h"
-
 #include <stdlib.h>
 
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/cli/launch.h"
+#include "analyzer/cli/try_run.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline cli {

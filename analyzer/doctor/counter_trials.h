@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/doctor/finding.h"
+#include "analyzer/table/table.h"
 #include "preload/counters/counter_names.h"
 
 namespace dlhook::analyzer::inline doctor {
@@ -61,5 +63,26 @@ std::string PmuAdvice(const CountingMachine& machine);
 
 CounterList ParseWords(const std::string& words, const Processor& processor);
 std::vector<CounterRefusal> RefusedOf(const CounterList& list);
+
+// What `dlhook counters` and the doctor report about counting, from the trials.
+struct CountingReport {
+  CountingMachine machine;
+  PapiTrials papi;
+  std::vector<SetTrial> sets;
+  std::vector<CounterTrial> counters;  // those that were requested, else all that this processor may have
+  std::vector<CounterRefusal> refused;
+};
+
+// `machine`: what counting depends on and what to do, one row per fact.
+Table MachineTable(const CountingMachine& machine, const PapiTrials& papi);
+// `sets`: which sets work, completely or partly.
+Table SetsTable(const CountingReport& report);
+// `counters`: one row per counter.
+Table CountersTable(const CountingReport& report);
+// `metrics`: which metrics these counters allow, and their formulas.
+Table MetricsTable(const std::vector<CounterTrial>& counters);
+
+// The doctor's sentence.
+Finding CountingFinding(const CountingMachine& machine, const std::vector<SetTrial>& sets);
 
 }  // namespace dlhook::analyzer::doctor

@@ -16,7 +16,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "analyzer/doctor/counter_tables.h"
 #include "analyzer/doctor/counter_trials.h"
 #include "analyzer/io/child_process.h"
 #include "analyzer/io/left_rings.h"

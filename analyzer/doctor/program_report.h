@@ -111,4 +111,18 @@ bool IsDefinedBeside(const std::string& name, const ProcessLook& look, const Loa
 // To add one: write a function that appends to the findings, call it here, and add its id to docs/schema.md.
 std::vector<Finding> FindTroubles(const Trial& trial, const ProgramReport& report);
 
+// The doctor's report as text and as json.
+struct DoctorReport {
+  std::vector<Finding> machine;
+  std::optional<ProgramReport> program;
+
+  // Warnings and problems.
+  int CountBad() const;
+  // One sentence.
+  std::string Verdict() const;
+};
+
+std::string DoctorText(const DoctorReport& report, size_t width, bool color);
+std::string DoctorJson(const DoctorReport& report);
+
 }  // namespace dlhook::analyzer::doctor
