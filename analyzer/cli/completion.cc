@@ -4,7 +4,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/cli/command.h"
-#include "analyzer/cli/explain.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/diff/diff_runs.h"
 #include "analyzer/doctor/counter_trials.h"

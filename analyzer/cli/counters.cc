@@ -5,7 +5,7 @@
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/tables.h"
-#include "analyzer/doctor/counter_tables.h"
+#include "analyzer/doctor/counter_trials.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {
@@ -52,12 +52,6 @@ absl::Status CheckNames(const std::vector<std::string>& names, absl::string_view
   return absl::OkStatus();
 }
 
-// A requested word that can't be counted.
-bool HasMissing(const CountingReport& report) {
-  return !report.refused.empty() ||
-         absl::c_any_of(report.counters, [](const CounterTrial& trial) { return !trial.works; });
-}
-
 absl::StatusOr<int> RunCounters(const Args& args) {
   const std::vector<std::string> sets = ListOf(args, "set");
   const std::vector<std::string> tables = ListOf(args, "table");
@@ -76,7 +70,9 @@ absl::StatusOr<int> RunCounters(const Args& args) {
   const bool wants_papi = !is_asked || std::any_of(asked.counters, asked.counters + asked.count, IsOfPapi);
   const CountingReport report = TryAll(is_asked ? sets : NamesOf(kCounterSets), asked, wants_papi);
   const int exit_code = PrintTables(output, TablesOf(report, tables, is_asked));
-  return std::max(exit_code, is_asked && HasMissing(report) ? kExitThreshold : kExitOk);
+  const bool has_missing = !report.refused.empty() ||
+                           absl::c_any_of(report.counters, [](const CounterTrial& trial) { return !trial.works; });
+  return std::max(exit_code, is_asked && has_missing ? kExitThreshold : kExitOk);
 }
 
 }  // namespace

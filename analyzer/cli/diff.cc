@@ -173,8 +173,8 @@ class OpenedSide {
   std::vector<AnalyzedRun> analyzed_;
 };
 
-int PrintDiff(RunsDiff diff, const BaseSide<const OpenedSide*>& base, const NewSide<const OpenedSide*>& new_side,
-              const DiffOptions& options) {
+absl::StatusOr<int> PrintDiff(RunsDiff diff, const BaseSide<const OpenedSide*>& base,
+                              const NewSide<const OpenedSide*>& new_side, const DiffOptions& options) {
   if (options.hides_noise) HideNoise(diff.tables);
   if (options.limit) {
     for (Table& table : diff.tables) LimitRows(*options.limit, &table);
@@ -190,7 +190,7 @@ int PrintDiff(RunsDiff diff, const BaseSide<const OpenedSide*>& base, const NewS
   report.color = options.output.color;
   if (!options.page) return PrintOutput(Rendered(*options.output.renderer, report));
   const std::string title = absl::StrCat(report.base->name, " → ", report.run->name);
-  return PrintPage("diff", *options.page, ComparisonPage("diff", title, report));
+  return PrintPage(*options.page, ComparisonPage("diff", title, report));
 }
 
 struct Paths {
@@ -252,8 +252,8 @@ absl::StatusOr<int> RunDiff(const Args& args) {
                                            OwnFindingsOf(changes)));
   diff.tables.insert(diff.tables.begin() + kTablesOfAll, FindingsDiff(changes));
   const Gate gate = options.fail_above_percent ? diff.decision.SlowerThan(*options.fail_above_percent) : Gate::kPasses;
-  int exit_code =
-      PrintDiff(std::move(diff), BaseSide<const OpenedSide*>(&base), NewSide<const OpenedSide*>(&new_side), options);
+  ASSIGN_OR_RETURN(int exit_code, PrintDiff(std::move(diff), BaseSide<const OpenedSide*>(&base),
+                                            NewSide<const OpenedSide*>(&new_side), options));
   const bool is_base_damaged = base.PrintDamage();
   if (new_side.PrintDamage() || is_base_damaged) exit_code = kExitBadInput;
   if (gate == Gate::kCannotTell) {
@@ -266,6 +266,13 @@ absl::StatusOr<int> RunDiff(const Args& args) {
 }
 
 }  // namespace
+
+absl::StatusOr<RunsDiff> DiffFolders(const std::vector<std::string>& base, const std::vector<std::string>& others) {
+  OpenedSide before, after;
+  RETURN_IF_ERROR(before.Open("BASE", base, {}));
+  RETURN_IF_ERROR(after.Open("NEW", others, {}));
+  return DiffRuns(BaseSide(before.analyzed()), NewSide(after.analyzed()), {});
+}
 
 Command DiffCommand() {
   return {.name = "diff",

@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "absl/strings/numbers.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "analyzer/cli/collector.h"
@@ -15,7 +15,6 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/doctor/machine.h"
-#include "analyzer/doctor/print.h"
 #include "analyzer/doctor/program_report.h"
 #include "analyzer/doctor/tracer.h"
 #include "analyzer/io/left_rings.h"
@@ -80,7 +79,10 @@ class Trialist {
     const std::string path = std::filesystem::read_symlink(absl::StrCat("/proc/", process, "/exe"), error).string();
     const absl::Status status = CheckPreloadable(path);
     if (error || status.ok()) return;
-    trial_.obstacles.push_back({path, ObstacleId(status), std::string(status.message())});
+    trial_.obstacles.push_back(
+        {ObstacleId(status), Level::kNote, path,
+         absl::StrCat("was started by the program and cannot be observed: ", status.message(), "."),
+         "If it does the work to be profiled, start another build of it."});
   }
 
   // A look that finds nothing (normal if a process is just ending) does not replace one that did.
@@ -143,27 +145,6 @@ class Trialist {
 
 constexpr int kStandardSeconds = 60;
 
-// A folder that is removed with its contents.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::error_code error;
-    path_ = (std::filesystem::temp_directory_path(error) / "dlhook-doctor-XXXXXX").string();
-    if (mkdtemp(path_.data()) == nullptr) path_.clear();
-  }
-  ~ScratchFolder() {
-    std::error_code error;
-    if (!path_.empty()) std::filesystem::remove_all(path_, error);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  const std::string& path() const { return path_; }  // empty: none could be made
-
- private:
-  std::string path_;
-};
-
 std::string EndLabel(const Trial& trial, int seconds) {
   if (trial.was_ended) {
     return absl::StrCat("by dlhook doctor after ", seconds, " s: what it does later is not known (--seconds)");
@@ -224,12 +205,14 @@ absl::StatusOr<int> RunDoctor(const Args& args) {
   int seconds = kStandardSeconds;
   RETURN_IF_ERROR(SetVariables(args));
   RETURN_IF_ERROR(ReadNumber(args, "seconds", "a whole number above 0", 1, INT_MAX, &seconds));
-  const ScratchFolder scratch;
-  if (scratch.path().empty())
-    return absl::UnavailableError("no temporary folder can be made; set TMPDIR to a place that can be written");
+  ASSIGN_OR_RETURN(const std::string scratch, MakeTemporaryFolder("doctor"));
+  const absl::Cleanup remove_scratch = [&] {
+    std::error_code error;
+    std::filesystem::remove_all(scratch, error);
+  };
   DoctorReport report;
   const absl::StatusOr<std::string> shim = FindShim();
-  report.machine = CheckMachine(shim, scratch.path(), DrainLeftoverRings);
+  report.machine = CheckMachine(shim, scratch, DrainLeftoverRings);
   if (!args.operands().empty() && shim.ok()) {
     ASSIGN_OR_RETURN(report.program, DescribeProgram(args, seconds, *shim));
   }

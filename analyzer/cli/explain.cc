@@ -1,5 +1,4 @@
 // Columns with the same name and meaning are one entry that lists all their tables.
-#include "analyzer/cli/explain.h"
 
 #include <regex>
 
@@ -28,13 +27,12 @@ struct Entry {
   std::vector<std::string> tables;
 };
 
-bool HaveOneMeaning(const Column& a, const Column& b) {
-  return a.name == b.name && a.unit == b.unit && a.better == b.better && a.explanation == b.explanation;
-}
-
 void Add(const Column& column, const std::string& table, std::vector<Entry>* entries) {
-  const auto known = std::find_if(entries->begin(), entries->end(),
-                                  [&](const Entry& entry) { return HaveOneMeaning(entry.column, column); });
+  const auto known = absl::c_find_if(*entries, [&](const Entry& entry) {
+    const Column& other = entry.column;
+    return std::tie(other.name, other.unit, other.better, other.explanation) ==
+           std::tie(column.name, column.unit, column.better, column.explanation);
+  });
   if (known != entries->end()) {
     known->tables.push_back(table);
   } else {

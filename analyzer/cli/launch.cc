@@ -239,6 +239,13 @@ sigset_t SignalSet(std::initializer_list<int> signals) {
   return set;
 }
 
+absl::StatusOr<std::string> MakeTemporaryFolder(absl::string_view name) {
+  std::error_code error;
+  std::string path = absl::StrCat(std::filesystem::temp_directory_path(error).string(), "/dlhook-", name, "-XXXXXX");
+  if (!error && mkdtemp(path.data()) != nullptr) return path;
+  return absl::UnavailableError("no temporary folder can be made; set TMPDIR to a place that can be written");
+}
+
 bool RedirectTo(const std::string& output) {
   const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
   const int printed = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);

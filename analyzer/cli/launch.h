@@ -47,6 +47,9 @@ sigset_t SignalSet(std::initializer_list<int> signals);
 // In a child: there is nothing to read, and what it prints goes to the file `output`. False: that can't be made.
 bool RedirectTo(const std::string& output);
 
+// A new folder "dlhook-NAME-…" in the temporary folder; an error says what to do.
+absl::StatusOr<std::string> MakeTemporaryFolder(absl::string_view name);
+
 struct LaunchOptions {
   bool stdout_to_stderr = false;
   bool ends_with_launcher = false;  // is killed when this process dies

@@ -16,11 +16,6 @@
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-std::string OwnBootId() {
-  std::string id = ReadSmallFile("/proc/sys/kernel/random/boot_id");
-  return std::string(absl::StripSuffix(id, "\n"));
-}
-
 // The letter of a process or thread in its stat file; 0: it is gone.
 char StateLetter(const std::string& folder) {
   const std::string stat = ReadSmallFile(absl::StrCat(folder, "/stat"));
@@ -32,9 +27,9 @@ char StateLetter(const std::string& folder) {
 
 LiveState StateOf(const TraceTail& trace) {
   if (trace.ended()) return *trace.ended() == ProcessEnd::kVanished ? LiveState::kKilled : LiveState::kEnded;
-  static const std::string& kBootId = *new std::string(OwnBootId());
+  static const std::string& kBootId = *new std::string(ReadSmallFile("/proc/sys/kernel/random/boot_id"));
   const TraceTail::Process& process = trace.process();
-  if (process.pid == 0 || process.boot_id != kBootId) return LiveState::kElsewhere;
+  if (process.pid == 0 || process.boot_id != absl::StripSuffix(kBootId, "\n")) return LiveState::kElsewhere;
   const bool is_it = StartTimeOf(process.pid) == process.start_time_jiffies;
   const std::string folder = absl::StrCat("/proc/", process.pid);
   const char letter = StateLetter(folder);

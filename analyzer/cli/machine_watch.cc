@@ -1,8 +1,8 @@
-#include "analyzer/cli/machine_watch.h"
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/cli/neighbours.h"
 #include "analyzer/diff/changes.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/time/counter_division.h"
 
 namespace dlhook::analyzer::inline cli {
@@ -10,20 +10,15 @@ namespace {
 
 // The table `work` of a mean step, by phase, layer and operation.
 void AddPlaces(const Table& work, std::map<ContendedPlace, double>* places) {
-  size_t columns[5], time = 0;
-  constexpr const char* kNames[] = {"layer", "direction", "activity", "what", "problem"};
-  for (size_t column = 0; column < work.columns.size(); ++column) {
-    for (size_t i = 0; i < 5; ++i) {
-      if (work.columns[column].name == kNames[i]) columns[i] = column;
-    }
-    if (work.columns[column].name == "time") time = column;
-  }
+  const auto column = [&](const char* name) { return *FindColumn(work, name); };
+  const size_t time = column("time");
   for (const Row& row : work.rows) {
     const auto* ns = std::get_if<int64_t>(&row[time]);
     if (ns == nullptr) continue;
     const auto of_step = static_cast<double>(*ns);
-    const auto text = [&](size_t i) { return CellText(row[columns[i]]); };
-    const std::string layer = text(0), direction = text(1), activity = text(2), what = text(3), problem = text(4);
+    const auto text = [&](const char* name) { return CellText(row[column(name)]); };
+    const std::string layer = text("layer"), direction = text("direction"), activity = text("activity"),
+                      what = text("what"), problem = text("problem");
     (*places)[{PlaceLevel::kPhase, direction.empty() ? activity : direction, ""}] += of_step;
     if (!layer.empty()) (*places)[{PlaceLevel::kLayer, layer, ""}] += of_step;
     std::vector<std::string> words = {layer, direction, what.empty() ? activity : what};

@@ -15,6 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/calibrate/this_machine.h"
 #include "analyzer/cli/launch.h"
 
 namespace dlhook::analyzer::inline cli {
@@ -56,11 +57,9 @@ absl::StatusOr<std::vector<int>> ReadProcessors(const Args& args, absl::string_v
     if (!is_read) return Unexpected(flag, "numbers of processors such as 0-1,3", *text);
     for (int number = first; number <= last; ++number) processors.push_back(number);
   }
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  sched_getaffinity(0, sizeof allowed, &allowed);
+  const std::vector<int> allowed = AllowedProcessors();
   for (int number : processors) {
-    if (!CPU_ISSET(number, &allowed))
+    if (!absl::c_linear_search(allowed, number))
       return absl::InvalidArgumentError(absl::StrCat("--", flag, ": this process may not use processor ", number));
   }
   return processors;

@@ -74,11 +74,9 @@ absl::Status WriteOutputFile(const std::string& path, OutputKind kind,
   return status;
 }
 
-int PrintPage(absl::string_view command, const std::string& path, absl::string_view page) {
+absl::StatusOr<int> PrintPage(const std::string& path, absl::string_view page) {
   if (path == "-") return PrintOutput(page, OutputKind::kBytes);
-  if (const absl::Status status = WriteOutputFile(path, page, OutputKind::kBytes); !status.ok()) {
-    return Fail(command, status);
-  }
+  RETURN_IF_ERROR(WriteOutputFile(path, page, OutputKind::kBytes));
   const std::string size = HumanCell(std::ssize(page), "bytes");
   return PrintOutput(absl::StrCat(path, ": ", size, "; a browser opens it.\n"));
 }

@@ -30,8 +30,8 @@ using TakeOutput = absl::FunctionRef<absl::Status(absl::string_view)>;
 absl::Status WriteOutputFile(const std::string& path, OutputKind kind,
                              absl::FunctionRef<absl::Status(TakeOutput)> write);
 
-// Writes a page to its file and says so on stdout; returns the exit code. `command`: for the message of an error.
-int PrintPage(absl::string_view command, const std::string& path, absl::string_view page);
+// Writes a page to its file and says so on stdout; returns the exit code.
+absl::StatusOr<int> PrintPage(const std::string& path, absl::string_view page);
 
 // Prints one line "dlhook: MESSAGE" on stderr; `help`: lines below it.
 void PrintError(absl::string_view message, absl::string_view help = "");

@@ -5,7 +5,6 @@
 #include "absl/strings/str_split.h"
 #include "analyzer/answer/answer.h"
 #include "analyzer/cli/command.h"
-#include "analyzer/cli/explain.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/cli/tables.h"
@@ -243,7 +242,8 @@ absl::StatusOr<int> RunReport(const Args& args) {
   if (!run->model.processes.empty()) {
     RETURN_IF_ERROR(report.status());
     const std::optional<std::string> page = args.Last("html");
-    exit_code = std::max(exit_code, page ? PrintPage("report", *page, *report) : PrintOutput(*report));
+    ASSIGN_OR_RETURN(const int printed, page ? PrintPage(*page, *report) : PrintOutput(*report));
+    exit_code = std::max(exit_code, printed);
   }
   const char* const rest = run->model.processes.empty() ? "" : "; the tables show what is whole";
   for (const absl::Status& status : run->damage) PrintError(absl::StrCat(status.message(), rest));

@@ -51,8 +51,9 @@ absl::StatusOr<int> RunScaling(const Args& args) {
   RETURN_IF_ERROR(CheckTable(table));
   TakeAwayNonsense(&table);
   const std::optional<std::string> page = args.Last("html");
-  const int exit_code = page ? PrintPage("scaling", *page, ComparisonPage("scaling", "Scaling", {.tables = {table}}))
-                             : PrintTables(output, {table});
+  ASSIGN_OR_RETURN(const int exit_code,
+                   page ? PrintPage(*page, ComparisonPage("scaling", "Scaling", {.tables = {table}}))
+                        : PrintTables(output, {table}));
   return is_damaged ? kExitBadInput : exit_code;
 }
 

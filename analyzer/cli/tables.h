@@ -1,10 +1,12 @@
 // Shared by commands that show tables: opening a run, the flags --table and those for layers, making tables.
 #pragma once
 
+#include "absl/status/statusor.h"
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/calls/choices.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
+#include "analyzer/diff/diff_runs.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/peaks/peaks.h"
 #include "analyzer/reader/load_run.h"
@@ -88,6 +90,9 @@ class RunAnalysis {
   TableOptions options_;
 };
 
+// dlhook diff on folders of runs.
+absl::StatusOr<RunsDiff> DiffFolders(const std::vector<std::string>& base, const std::vector<std::string>& others);
+
 // --ignore and --ignore-file: findings to leave out.
 std::vector<Flag> IgnoreFlags();
 
@@ -95,5 +100,14 @@ std::vector<Flag> IgnoreFlags();
 // there is one.
 // InvalidArgument: an unknown rule (lists the known ones), or an unreadable file.
 absl::StatusOr<std::vector<std::string>> ReadIgnored(const Args& args);
+
+// `dlhook report --explain`: the columns, from the tables of an empty run, and the words of docs/glossary.md.
+
+// One of each kind, with columns and without rows.
+absl::StatusOr<std::vector<Table>> EmptyTables();
+
+// `name`: a column, TABLE.COLUMN, a table (all its columns), a word of the glossary, or "all". Lines of at most `width`.
+// InvalidArgument suggests what was probably meant.
+absl::StatusOr<std::string> Explain(const std::vector<Table>& tables, const std::string& name, int width, bool color);
 
 }  // namespace dlhook::analyzer::cli

@@ -7,7 +7,7 @@
 #include "absl/strings/strip.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/tables.h"
-#include "analyzer/cli/try_session.h"
+#include "analyzer/cli/try_run.h"
 #include "analyzer/whatif/contest.h"
 #include "analyzer/whatif/try_table.h"
 #include "analyzer/whatif/variations.h"
@@ -15,8 +15,6 @@
 
 namespace dlhook::analyzer::inline cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr char kStandardBudget[] = "10min";
 constexpr size_t kMostMoved = 6;  // comparisons by diff
@@ -46,7 +44,6 @@ absl::StatusOr<TrySettings> ReadTrySettings(const Args& args) {
 }
 
 struct Entry {
-  Variation variation;
   Tried tried;
   TryRun last;                                // its folder is kept
   std::optional<std::vector<double>> losses;  // of its first run
@@ -88,13 +85,8 @@ class Tryout {
         if (!is_given) variations.push_back(std::move(listed));
       }
     }
-    for (Variation& variation : variations) {
-      entries_.emplace_back();
-      entries_.back().tried = {.name = variation.name,
-                               .changes_numerics = variation.changes_numerics,
-                               .promise = variation.promise,
-                               .command = CommandLine(variation, settings_.run.words)};
-      entries_.back().variation = std::move(variation);
+    for (const Variation& variation : variations) {
+      entries_.push_back({.tried = {.variation = variation, .command = CommandLine(variation, settings_.run.words)}});
     }
     contest_.emplace(entries_.size());
   }
@@ -113,7 +105,7 @@ class Tryout {
     if (is_backwards) absl::c_reverse(order);
     std::vector<Entry*> done;
     for (Entry* entry : order) {
-      if (RunEntry(entry, entry == &base_ ? "as it is" : entry->tried.name.c_str())) {
+      if (RunEntry(entry)) {
         done.push_back(entry);
       } else if (entry == &base_ || entry->tried.failure.empty()) {
         break;
@@ -123,7 +115,7 @@ class Tryout {
     }
     if (!absl::c_linear_search(done, &base_)) return false;
     for (Entry* entry : done) {
-      const auto [base_ns, ns] = Compared(base_.last, entry->last, entry->variation);
+      const auto [base_ns, ns] = Compared(base_.last, entry->last, entry->tried.variation);
       entry->tried.times_ns.push_back(ns);
       if (entry != &base_) contest_->Add(static_cast<size_t>(entry - entries_.data()), base_ns, ns);
     }
@@ -131,14 +123,14 @@ class Tryout {
   }
 
   // False: there is no time for it, or it can't be compared.
-  bool RunEntry(Entry* entry, const char* what) {
+  bool RunEntry(Entry* entry) {
+    Tried& tried = entry->tried;
     const std::string old = entry->last.run;
-    std::optional<TryRun> run = session_.Next(entry->variation, what);
+    std::optional<TryRun> run = session_.Next(tried.variation, entry == &base_ ? "as it is" : tried.variation.name);
     if (!run) return false;
     std::error_code error;
-    if (!old.empty()) fs::remove_all(old, error);
+    if (!old.empty()) std::filesystem::remove_all(old, error);
     entry->last = *std::move(run);
-    Tried& tried = entry->tried;
     tried.failure = entry->last.failure;
     if (!tried.failure.empty()) return false;
     is_by_own_time_ &= entry->last.time.states.has_value();
@@ -166,28 +158,23 @@ class Tryout {
   void Finish() {
     size_t moved = 0;
     for (size_t i = 0; i < entries_.size(); ++i) {
-      Describe(&entries_[i], contest_->outcome(i));
-      entries_[i].tried.speed = contest_->speed(i);
-      const Outcome outcome = entries_[i].tried.outcome;
-      if ((outcome != Outcome::kFaster && outcome != Outcome::kSlower) || ++moved > kMostMoved) continue;
+      Tried& tried = entries_[i].tried;
+      tried.outcome = contest_->outcome(i);
+      tried.speed = contest_->speed(i);
+      if (base_.losses && entries_[i].losses)
+        tried.losses = LossSentence(CompareLosses(*base_.losses, *entries_[i].losses), own_losses_);
+      const bool is_decided = tried.outcome == Outcome::kFaster || tried.outcome == Outcome::kSlower;
+      if (!is_decided || ++moved > kMostMoved) continue;
       session_.progress().Show("comparing runs of");
       const absl::StatusOr<RunsDiff> diff = DiffFolders({base_.last.run}, {entries_[i].last.run});
       if (!diff.ok()) continue;
       absl::string_view sentence = diff->tables.front().title;
-      entries_[i].tried.moved = absl::StrCat(absl::ConsumePrefix(&sentence, "NEW is ") ? "it is " : "", sentence);
+      tried.moved = absl::StrCat(absl::ConsumePrefix(&sentence, "NEW is ") ? "it is " : "", sentence);
     }
-  }
-
-  void Describe(Entry* entry, Outcome outcome) {
-    Tried& tried = entry->tried;
-    tried.outcome = outcome;
-    if (base_.losses && entry->losses)
-      tried.losses = LossSentence(CompareLosses(*base_.losses, *entry->losses), own_losses_);
   }
 
   int Print() {
     TriedProgram program = {.unit = session_.unit(), .base = base_.tried};
-    program.base.name = "none";
     for (const Entry& entry : entries_) program.variations.push_back(entry.tried);
     std::vector<Table> tables = TryTables(program);
     std::vector<std::string>& notes = tables.front().notes;

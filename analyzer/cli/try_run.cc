@@ -128,12 +128,6 @@ struct Launched {
   _exit(write(pipe, &status, sizeof status) == sizeof status ? 0 : 1);
 }
 
-struct Looked {
-  StepKind kind = StepKind::kUnknown;
-  TryTime time;
-  int64_t peak_bytes = 0;
-};
-
 // What the thread of the steps did in them, the much longer ones included: without the time in which it had no processor these
 // are no accidents. Without steps: the first thread, in all its life.
 void AddStates(const TraceModel& model, const ComparedSteps& steps, TryTime* time) {
@@ -180,16 +174,16 @@ TryTime TimeOf(const TraceModel& model, const ComparedSteps& steps) {
 }
 
 // Nothing: it can't be read, or nothing was recorded.
-std::optional<Looked> LookAt(const std::string& run, std::optional<StepKind> kind, bool is_over) {
+std::optional<TryReading> ReadingOf(const std::string& run, std::optional<StepKind> kind, bool is_over) {
   absl::StatusOr<LoadedRun> loaded = LoadRun(run, {.drain_leftover = is_over ? DrainLeftoverRings : nullptr});
   if (!loaded.ok() || loaded->model.processes.empty()) return std::nullopt;
   const RunAnalysis analysis(&loaded->model);
   const std::vector<StepTrack>& tracks = analysis.layers().steps();
   const ComparedSteps steps = kind ? ChooseSteps(tracks, *kind) : MainSteps(tracks);
-  Looked looked = {steps.kind, TimeOf(loaded->model, steps)};
+  TryReading reading = {steps.kind, TimeOf(loaded->model, steps)};
   for (const LoadSample& load : loaded->model.loads)
-    looked.peak_bytes = std::max(looked.peak_bytes, load.resident_bytes);
-  return looked;
+    reading.peak_bytes = std::max(reading.peak_bytes, load.resident_bytes);
+  return reading;
 }
 
 // Empty: it can't be copied.
@@ -235,8 +229,8 @@ class Trying {
       const TryClock::time_point now = TryClock::now();
       if (g_asked_of_try != Asked::kNothing || now >= until) return;
       if (now < next) continue;
-      const std::optional<Looked> looked = LookAt(run_.run, kind_, false);
-      if (looked && IsEnough(looked->time)) return;
+      const std::optional<TryReading> reading = ReadingOf(run_.run, kind_, false);
+      if (reading && IsEnough(reading->time)) return;
       next = TryClock::now() + std::max<TryClock::duration>(kLookEvery, 4 * (TryClock::now() - now));
     }
   }
@@ -271,14 +265,9 @@ class Trying {
           has_status ? "it " + FailureOf(launched_.wait_status) : "it can't be started, or its launcher was killed",
           last.empty() ? "" : ": ", last);
     }
-    const std::optional<Looked> looked = LookAt(run_.run, kind_, true);
-    if (!looked) {
-      if (run_.failure.empty()) run_.failure = "nothing was recorded of it";
-      return;
-    }
-    run_.kind = looked->kind;
-    run_.time = looked->time;
-    run_.peak_bytes = looked->peak_bytes;
+    const std::optional<TryReading> reading = ReadingOf(run_.run, kind_, true);
+    static_cast<TryReading&>(run_) = reading.value_or(TryReading());
+    if (!reading && run_.failure.empty()) run_.failure = "nothing was recorded of it";
   }
 
  private:

@@ -2,6 +2,7 @@
 // process that cleans up whatever ends this one.
 #pragma once
 
+#include "analyzer/cli/output.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/time/thread_states.h"
@@ -12,7 +13,8 @@ namespace dlhook::analyzer::inline cli {
 using TryClock = std::chrono::steady_clock;
 
 // Calls `work` in a child process, whose exit code it returns. Whichever of the two is killed, the other ends every process
-// that was started below it, removes `folder` and calls `undo`. Where both are, the kernel ends the program, and `folder` stays. In the child SIGINT and SIGTERM are blocked: WasAsked tells of them.
+// that was started below it, removes `folder` and calls `undo`. Where both are, the kernel ends the program, and `folder`
+// stays. In the child SIGINT and SIGTERM are blocked: WasAsked tells of them.
 int WithKeeper(
     const std::string& folder, absl::FunctionRef<int()> work, absl::FunctionRef<void()> undo = [] {});
 // kReport: SIGINT, what is known by now is wanted. kEnd: SIGTERM, SIGHUP, or the other process is gone.
@@ -56,15 +58,19 @@ struct TryTime {
   std::optional<double> own_ns() const;
 };
 
-struct TryRun {
+// What is read of a recording, also before its end.
+struct TryReading {
+  StepKind kind = StepKind::kUnknown;
+  TryTime time;
+  int64_t peak_bytes = 0;
+};
+
+struct TryRun : TryReading {
   std::string run;      // its folder
   std::string output;   // what the program printed
   std::string failure;  // it failed by itself: why; or it was never recorded
   bool ended_itself = false;
   int ended_by = 0;  // the last signal that it was sent
-  StepKind kind = StepKind::kUnknown;
-  TryTime time;
-  int64_t peak_bytes = 0;
   std::chrono::duration<double> took{};
 };
 
@@ -73,5 +79,46 @@ std::string LastLine(const std::string& text);  // that is not empty
 // `kind`: of the steps that count; unset: the main kind. `until`: when it is stopped at the latest.
 TryRun RunOnce(const TryOptions& options, const Variation& variation, std::optional<StepKind> kind,
                TryClock::time_point until, const TryHooks& hooks = {});
+
+// dlhook run has another flag of this name.
+inline constexpr char kBudgetFlag[] = "budget";
+
+// The flags --steps, --workdir-copy and those that become variables, the program and its words, the shim; makes the folder.
+absl::StatusOr<TryOptions> PrepareTry(absl::string_view command, const Args& args);
+std::vector<Flag> ProgramFlags();  // those, but for variables
+
+// The runs of `dlhook try` and `dlhook contend` within their budget: a first one, from which all after it take their limits.
+class TrySession {
+ public:
+  TrySession(absl::string_view command, const TryOptions& options, const TryFlags& flags);
+
+  // Of the program as it is. An error if it can't be compared: then there is nothing to do.
+  absl::StatusOr<TryRun> First(const TryHooks& hooks = {});
+  // Its `failure` says why it can't be compared. Unset: there is no time for it, or the end was asked for.
+  std::optional<TryRun> Next(const Variation& variation, absl::string_view what, const TryHooks& hooks = {});
+
+  Progress& progress() { return progress_; }
+  const std::string& unit() const { return unit_; }  // "training step", "run"
+  bool is_by_step() const { return is_by_step_; }
+  bool is_out_of_time() const { return is_out_of_time_; }
+  std::string RunsText() const;  // "28 runs in 300 s, then the budget of 5min was used up"
+  std::vector<std::string> Notes() const;
+
+ private:
+  std::string WhyNot(const TryRun& run) const;
+  TryClock::time_point End() const { return start_ + flags_.budget; }
+
+  const std::string command_;
+  TryOptions options_;
+  const TryFlags flags_;
+  Progress progress_;
+  const TryClock::time_point start_ = TryClock::now();
+  std::string unit_ = "run";
+  std::optional<StepKind> kind_;  // of the steps; unset: of the first run it is not known yet
+  bool is_by_step_ = true, is_out_of_time_ = false;
+  std::chrono::duration<double> took_{};  // a run
+  int64_t runs_ = 0;
+  std::string writes_;  // a note
+};
 
 }  // namespace dlhook::analyzer::cli

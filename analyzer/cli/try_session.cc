@@ -1,12 +1,10 @@
-#include "analyzer/cli/try_session.h"
-
 #include <stdlib.h>
 
 #include <filesystem>
-#include <list>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/cli/launch.h"
+#include "analyzer/cli/try_run.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline cli {
@@ -75,9 +73,7 @@ absl::StatusOr<TryOptions> PrepareTry(absl::string_view command, const Args& arg
   const std::string temporary = fs::temp_directory_path(error).string();
   if (options.copies_workdir) RETURN_IF_ERROR(CheckWorkdir(temporary));
   options.program = fs::absolute(program, error).string();
-  options.folder = absl::StrCat(temporary, "/dlhook-", command, "-XXXXXX");
-  if (mkdtemp(options.folder.data()) == nullptr)
-    return absl::ErrnoToStatus(errno, absl::StrCat(options.folder, ": can't be made"));
+  ASSIGN_OR_RETURN(options.folder, MakeTemporaryFolder(command));
   return options;
 }
 
@@ -144,21 +140,6 @@ std::vector<std::string> TrySession::Notes() const {
   if (WasAsked() == Asked::kReport) notes.emplace_back("Stopped by SIGINT before all was decided.");
   if (!writes_.empty()) notes.push_back(writes_);
   return notes;
-}
-
-absl::StatusOr<RunsDiff> DiffFolders(const std::vector<std::string>& base, const std::vector<std::string>& others) {
-  std::list<LoadedRun> loaded;
-  std::list<RunAnalysis> analyses;
-  std::vector<AnalyzedRun> sides[2];
-  for (const bool is_other : {false, true}) {
-    for (const std::string& path : is_other ? others : base) {
-      ASSIGN_OR_RETURN(LoadedRun run, LoadRun(path));
-      if (run.model.processes.empty()) return absl::NotFoundError("nothing was recorded");
-      TraceModel& model = loaded.emplace_back(std::move(run)).model;
-      sides[is_other].push_back({&model, analyses.emplace_back(&model).options()});
-    }
-  }
-  return DiffRuns(BaseSide(sides[0]), NewSide(sides[1]), {});
 }
 
 }  // namespace dlhook::analyzer::cli

@@ -1,12 +1,11 @@
 // Tables of the trials.
-#include "analyzer/doctor/counter_tables.h"
-
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "analyzer/doctor/counter_trials.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/time/derived_metrics.h"
 
@@ -97,26 +96,6 @@ struct MachineFact {
   std::string fact, value, advice;
 };
 
-struct CounterRow {
-  std::string name = {};
-  bool works = false;
-  std::string source = {}, counts_in = {};
-  double read_ns = 0;
-  std::string meaning = {}, advice = {}, why_not = {};
-};
-
-CounterRow RowOf(const CounterTrial& trial, const CountingMachine& machine) {
-  const CounterLine* known = FindCounterLine(trial.spec.name);
-  return {trial.spec.name,
-          trial.works,
-          SourceName(trial.source),
-          ScopeOf(trial),
-          trial.read_ns,
-          known != nullptr ? known->meaning : "",
-          AdviceForTrial(machine, trial),
-          trial.reason};
-}
-
 std::string PmuText(const CountingMachine& machine) {
   if (!machine.pmus.empty()) return absl::StrCat("there: ", absl::StrJoin(machine.pmus, ", "));
   return machine.is_virtual ? "none: the virtual machine has no PMU"
@@ -167,27 +146,34 @@ Table SetsTable(const CountingReport& report) {
 }
 
 Table CountersTable(const CountingReport& report) {
-  std::vector<CounterRow> rows;
-  for (const CounterTrial& trial : report.counters) rows.push_back(RowOf(trial, report.machine));
+  std::vector<CounterTrial> rows = report.counters;
   for (const CounterRefusal& refusal : report.refused) {
-    rows.push_back({.name = refusal.name, .why_not = refusal.reason});
+    absl::SNPrintF(rows.emplace_back().spec.name, sizeof refusal.name, "%s", refusal.name);
+    rows.back().reason = refusal.reason;
   }
-  const TypedColumns<CounterRow> columns = {
-      {TextColumn("counter"), "Its name in DLHOOK_COUNTERS.", &CounterRow::name},
+  const TypedColumns<CounterTrial> columns = {
+      {TextColumn("counter"), "Its name in DLHOOK_COUNTERS.",
+       [](const CounterTrial& trial) { return std::string(trial.spec.name); }},
       {TextColumn("works"), "Whether it is available (tested by opening and reading it).",
-       [](const CounterRow& row) { return row.works ? "yes" : "no"; }},
-      {TextColumn("source"), "The cheapest source: getrusage, rdpmc, perf_event, PAPI.", Known(&CounterRow::source)},
-      {TextColumn("counts_in"), "user, kernel: the modes in which it counts.", Known(&CounterRow::counts_in)},
+       [](const CounterTrial& trial) { return trial.works ? "yes" : "no"; }},
+      {TextColumn("source"), "The cheapest source: getrusage, rdpmc, perf_event, PAPI.",
+       [](const CounterTrial& trial) { return KnownText(SourceName(trial.source)); }},
+      {TextColumn("counts_in"), "user, kernel: the modes in which it counts.",
+       [](const CounterTrial& trial) { return KnownText(ScopeOf(trial)); }},
       {TimeColumn("read_ns"), "One reading of this counter alone.",
-       [](const CounterRow& row) {
-         return row.read_ns > 0 ? Cell(static_cast<int64_t>(std::lround(row.read_ns))) : Cell();
+       [](const CounterTrial& trial) {
+         return trial.read_ns > 0 ? Cell(static_cast<int64_t>(std::lround(trial.read_ns))) : Cell();
        }},
-      {Detail(TextColumn("meaning")), "What it counts.", Known(&CounterRow::meaning)},
-      {Detail(TextColumn("advice")), "What to do about it.", Known(&CounterRow::advice)},
-      {TextColumn("why_not"), "Why it is not available.", Known(&CounterRow::why_not)},
+      {Detail(TextColumn("meaning")), "What it counts.",
+       [](const CounterTrial& trial) {
+         const CounterLine* const known = FindCounterLine(trial.spec.name);
+         return KnownText(known != nullptr ? known->meaning : "");
+       }},
+      {Detail(TextColumn("advice")), "What to do about it.", Known(&CounterTrial::advice)},
+      {TextColumn("why_not"), "Why it is not available.", Known(&CounterTrial::reason)},
   };
   Table table = NewTable("counters", "Counters", columns, rows);
-  AddAdvice(rows, &CounterRow::advice, &table);
+  AddAdvice(rows, &CounterTrial::advice, &table);
   return table;
 }
 

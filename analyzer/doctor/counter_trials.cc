@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
@@ -35,11 +34,9 @@ constexpr int kCapPerfmon = 38;  // linux/capability.h, since 5.8
 constexpr int kCapSysAdmin = 21;
 
 bool ReadSmall(const char* path, char* text, size_t size) {
-  std::ifstream file(path);
-  if (!file) return false;
-  file.read(text, static_cast<std::streamsize>(size - 1));
-  text[file.gcount()] = '\0';
-  return true;
+  const std::string read = ReadSmallFile(path);
+  absl::SNPrintF(text, size, "%s", read);
+  return !read.empty();
 }
 
 bool MayCountAll() {
@@ -175,6 +172,16 @@ void TakePapi(const PapiTrials& papi, CounterTrial* trial) {
                                           : "PAPI says that this machine does not have it";
 }
 
+std::string AdviceForTrial(const CountingMachine& machine, const CounterTrial& trial) {
+  if (trial.works || Has(trial.spec, CounterSource::kPapi)) return "";
+  if (!machine.paranoid.has_value()) return "a kernel with CONFIG_PERF_EVENTS is needed.";
+  if (trial.spec.perf_type != PERF_TYPE_SOFTWARE && machine.pmus.empty()) return PmuAdvice(machine);
+  if (!machine.may_count_all && *machine.paranoid >= (trial.spec.is_in_kernel ? 2 : 3)) {
+    return absl::StrCat("sysctl kernel.perf_event_paranoid=", trial.spec.is_in_kernel ? 1 : 2);
+  }
+  return "";
+}
+
 size_t GroupsOf(const std::vector<CounterTrial>& trials) {
   std::vector<const CounterSpec*> specs;
   for (const CounterTrial& trial : trials) {
@@ -243,6 +250,7 @@ std::vector<CounterTrial> TryCounters(const CountingMachine& machine, const Coun
     const bool lacks_pmu =
         !trial.works && trial.spec.perf_type < PERF_TYPE_MAX && trial.spec.perf_type != PERF_TYPE_SOFTWARE;
     if (lacks_pmu && machine.pmus.empty()) trial.reason = "no PMU";  // the kernel's error says less
+    trial.advice = AdviceForTrial(machine, trial);
     trials.push_back(std::move(trial));
   }
   return trials;
@@ -263,16 +271,6 @@ std::string PmuAdvice(const CountingMachine& machine) {
   if (!machine.pmus.empty() || !machine.is_virtual) return "";
   return "ask the operator of this virtual machine for a PMU (KVM: -cpu host,pmu=on; clouds: a metal or large "
          "instance).";
-}
-
-std::string AdviceForTrial(const CountingMachine& machine, const CounterTrial& trial) {
-  if (trial.works || Has(trial.spec, CounterSource::kPapi)) return "";
-  if (!machine.paranoid.has_value()) return "a kernel with CONFIG_PERF_EVENTS is needed.";
-  if (trial.spec.perf_type != PERF_TYPE_SOFTWARE && machine.pmus.empty()) return PmuAdvice(machine);
-  if (!machine.may_count_all && *machine.paranoid >= (trial.spec.is_in_kernel ? 2 : 3)) {
-    return absl::StrCat("sysctl kernel.perf_event_paranoid=", trial.spec.is_in_kernel ? 1 : 2);
-  }
-  return "";
 }
 
 }  // namespace dlhook::analyzer::doctor

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/doctor/finding.h"
+#include "analyzer/table/table.h"
 #include "preload/counters/counter_names.h"
 
 namespace dlhook::analyzer::inline doctor {
@@ -20,12 +22,13 @@ struct CountingMachine {
 CountingMachine LookAtCounting();
 
 struct CounterTrial {
-  CounterSpec spec;
+  CounterSpec spec = {};
   bool works = false;
   CounterSource source = CounterSource::kUnknown;  // the cheapest that has it
   bool user_only = false;                          // the kernel lets this user count only in user mode
   double read_ns = 0;                              // for reading it alone
-  std::string reason;                              // why it does not work
+  std::string reason;                              // why it does not work …
+  std::string advice;                              // … and what to do; empty: nothing
 };
 struct PapiEvent {
   std::string name;    // "PAPI_TOT_CYC", "perf::PAGE-FAULTS"
@@ -55,11 +58,31 @@ struct SetTrial {
 };
 SetTrial TrySet(const CountingMachine& machine, const CounterSet& set);
 
-// Advice for a machine without counters, or a counter that does not work; empty: none.
+// Advice for a machine without counters; empty: none.
 std::string PmuAdvice(const CountingMachine& machine);
-std::string AdviceForTrial(const CountingMachine& machine, const CounterTrial& trial);
 
 CounterList ParseWords(const std::string& words, const Processor& processor);
 std::vector<CounterRefusal> RefusedOf(const CounterList& list);
+
+// What `dlhook counters` and the doctor report about counting, from the trials.
+struct CountingReport {
+  CountingMachine machine;
+  PapiTrials papi;
+  std::vector<SetTrial> sets;
+  std::vector<CounterTrial> counters;  // those that were requested, else all that this processor may have
+  std::vector<CounterRefusal> refused;
+};
+
+// `machine`: what counting depends on and what to do, one row per fact.
+Table MachineTable(const CountingMachine& machine, const PapiTrials& papi);
+// `sets`: which sets work, completely or partly.
+Table SetsTable(const CountingReport& report);
+// `counters`: one row per counter.
+Table CountersTable(const CountingReport& report);
+// `metrics`: which metrics these counters allow, and their formulas.
+Table MetricsTable(const std::vector<CounterTrial>& counters);
+
+// The doctor's sentence.
+Finding CountingFinding(const CountingMachine& machine, const std::vector<SetTrial>& sets);
 
 }  // namespace dlhook::analyzer::doctor

@@ -1,4 +1,4 @@
-// One function per check. To add one: write it, call it in CheckMachine, add its id to README.md.
+// One function per check. To add one: write it, call it in CheckMachine, add its id to docs/schema.md.
 #include "analyzer/doctor/machine.h"
 
 #include <dlfcn.h>
@@ -16,7 +16,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "analyzer/doctor/counter_tables.h"
 #include "analyzer/doctor/counter_trials.h"
 #include "analyzer/io/child_process.h"
 #include "analyzer/io/left_rings.h"

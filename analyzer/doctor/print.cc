@@ -1,10 +1,9 @@
 // Pure functions.
-#include "analyzer/doctor/print.h"
-
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/doctor/program_report.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/text_columns.h"

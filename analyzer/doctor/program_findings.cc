@@ -258,12 +258,7 @@ void AddUnreached(const Trial& trial, Findings* findings) {
              : "Pass LD_PRELOAD and the DLHOOK_ variables on."},
         findings);
   }
-  for (const Obstacle& obstacle : trial.obstacles) {
-    AddOnce({obstacle.id, Level::kNote, obstacle.program,
-             absl::StrCat("was started by the program and cannot be observed: ", obstacle.text, "."),
-             "If it does the work to be profiled, start another build of it."},
-            findings);
-  }
+  for (const Finding& obstacle : trial.obstacles) AddOnce(obstacle, findings);
 }
 
 // Math library calls, but nothing that reports layers.

@@ -9,19 +9,12 @@
 
 namespace dlhook::analyzer::inline doctor {
 
-// A process that LD_PRELOAD can't reach.
-struct Obstacle {
-  std::string program;
-  std::string id;  // "static-binary" …
-  std::string text;
-};
-
 struct Trial {
   std::vector<std::string> words;
   int wait_status = 0;
   bool was_ended = false;             // by --seconds
   std::vector<ProcessLook> looks;     // the last one per process
-  std::vector<Obstacle> obstacles;    // of processes that the program started
+  std::vector<Finding> obstacles;     // of processes that the program started, which LD_PRELOAD can't reach
   std::string why_not_followed;       // ptrace's refusal; empty: every process was examined when it ended
   const TraceModel* model = nullptr;  // the recording; null: none
   std::map<pid_t, std::map<uint64_t, int64_t>> samples;  // CPU time, by process and address
@@ -115,7 +108,21 @@ Binding BindingOf(const BoundSlot& slot, const LoadedObject& object, const Proce
 // Whether an object other than the shim exports `name`.
 bool IsDefinedBeside(const std::string& name, const ProcessLook& look, const LoadedObject& shim);
 
-// To add one: write a function that appends to the findings, call it here, and add its id to README.md.
+// To add one: write a function that appends to the findings, call it here, and add its id to docs/schema.md.
 std::vector<Finding> FindTroubles(const Trial& trial, const ProgramReport& report);
+
+// The doctor's report as text and as json.
+struct DoctorReport {
+  std::vector<Finding> machine;
+  std::optional<ProgramReport> program;
+
+  // Warnings and problems.
+  int CountBad() const;
+  // One sentence.
+  std::string Verdict() const;
+};
+
+std::string DoctorText(const DoctorReport& report, size_t width, bool color);
+std::string DoctorJson(const DoctorReport& report);
 
 }  // namespace dlhook::analyzer::doctor

@@ -1,6 +1,4 @@
 // Perfetto's own format: track events as protobuf (third_party/perfetto/), names once each. All in one sequence of packets.
-#include <google/protobuf/io/coded_stream.h>
-
 #include "analyzer/export/exporter.h"
 #include "analyzer/export/third_party/perfetto/trace.pb.h"
 #include "analyzer/export/timeline.h"
@@ -128,18 +126,11 @@ class PerfettoWriter : public TimelineWriter {
     message->set_name(texts_[text]);
   }
 
-  // An element of Trace.packet.
   void Write() {
     packet_.set_trusted_packet_sequence_id(kSequence);
     packet_.set_sequence_flags(is_first_ ? kStateCleared | kNeedsState : kNeedsState);
     is_first_ = false;
-    const size_t size = packet_.ByteSizeLong();
-    std::string& out = output_.bytes();
-    uint8_t head[1 + 10];
-    head[0] = pb::Trace::kPacketFieldNumber << 3 | 2;  // length-delimited
-    const uint8_t* const end = google::protobuf::io::CodedOutputStream::WriteVarint64ToArray(size, head + 1);
-    out.append(reinterpret_cast<const char*>(head), static_cast<size_t>(end - head));
-    packet_.AppendToString(&out);
+    trace_.AppendToString(&output_.bytes());
     packet_.Clear();
     output_.Flush();
   }
@@ -150,7 +141,8 @@ class PerfettoWriter : public TimelineWriter {
   const uint64_t processes_;
   std::vector<uint8_t> uses_;  // by text: of Use
   bool is_first_ = true;
-  pb::TracePacket packet_;  // the next one; keeps its memory
+  pb::Trace trace_;  // of the next packet, which keeps its memory
+  pb::TracePacket& packet_ = *trace_.add_packet();
 };
 
 }  // namespace

@@ -59,7 +59,7 @@ class WorkRows {
       const auto& [index, layer, direction, words] = key;
       const Window& window = windows_[index];
       rows.Integer(window.process).Integer(window.first).Integer(window.steps).Text(window.kind).Text(layer);
-      rows.Text(direction == LayerDirection::kUnknown ? "" : LayerDirectionName(direction)).Text(words.op);
+      rows.Text(DirectionWord(direction)).Text(words.op);
       rows.Text(words.implementation).Integer(words.on_gpu).Integer(sums.count).Integer(sums.sum_ns);
       rows.Integer(sums.min_ns).Integer(sums.max_ns).End();
     }
@@ -178,10 +178,11 @@ void FillCollectives(const Timeline& run, TableRows& rows) {
   const bool knows_order = KnowsOrder(model);
   const auto begin = [&](ProcessIndex process, ThreadIndex thread, int64_t start_ns) {
     const uint32_t step = steps.At(process, thread, start_ns);
-    rows.Integer(process);
-    step == kNone ? rows.Null() : rows.Integer(steps.steps()[step].number);
+    rows.Integer(process).Known(step == kNone ? std::nullopt : std::optional(steps.steps()[step].number));
   };
-  const auto order = [&](size_t sequence) { knows_order ? rows.Integer(static_cast<int64_t>(sequence)) : rows.Null(); };
+  const auto order = [&](size_t sequence) {
+    return knows_order ? std::optional(static_cast<int64_t>(sequence)) : std::nullopt;
+  };
   const auto spans = CollectivesOnGpu(model);
   for (const auto& [communicator, members] : FindCommunicators(model)) {
     const auto& [family, ranks, index] = communicator;
@@ -195,16 +196,15 @@ void FillCollectives(const Timeline& run, TableRows& rows) {
         int64_t start_ns = model.calls.start_ns[call], end_ns = start_ns + model.calls.duration_ns[call];
         begin(member.process, model.calls.thread[call], start_ns);
         rows.Text(are_all ? absl::StrCat(library, ", all ", ranks, " ranks, ", index + 1) : "");
-        rows.Integer(static_cast<int64_t>(collective.communicator)).Integer(ranks);
-        order(i);
+        rows.Integer(static_cast<int64_t>(collective.communicator)).Integer(ranks).Known(order(i));
         const auto span = spans.find(call);
         if (span != spans.end()) std::tie(start_ns, end_ns) = span->second;
         rows.Text(KindWords(collective.kind));
         const bool knows_size = collective.bytes > 0 || collective.kind == CollectiveKind::kBarrier;
-        knows_size ? rows.Integer(static_cast<int64_t>(collective.bytes)) : rows.Null();
+        rows.Known(knows_size ? std::optional(static_cast<int64_t>(collective.bytes)) : std::nullopt);
+        const bool knows_end = span != spans.end() || !op.is_asynchronous;
         rows.Text(library).Integer(start_ns - model.start_ns);
-        span == spans.end() && op.is_asynchronous ? rows.Null() : rows.Integer(end_ns - model.start_ns);
-        rows.End();
+        rows.Known(knows_end ? std::optional(end_ns - model.start_ns) : std::nullopt).End();
       }
     }
   }
@@ -213,9 +213,13 @@ void FillCollectives(const Timeline& run, TableRows& rows) {
       for (size_t i = 0; i < member.ranges.size(); ++i) {
         const ScopeIndex range = member.ranges[i];
         begin(member.process, model.scopes.thread[range], model.scopes.start_ns[range]);
-        rows.Null().Null().Null();
-        order(i);
-        rows.Text(KindWords(*CollectiveOf(name))).Null().Text(name.substr(0, name.find(':')));
+        rows.Null()
+            .Null()
+            .Null()
+            .Known(order(i))
+            .Text(KindWords(*CollectiveOf(name)))
+            .Null()
+            .Text(name.substr(0, name.find(':')));
         rows.Integer(model.scopes.start_ns[range] - model.start_ns)
             .Integer(model.scopes.EndOf(range) - model.start_ns)
             .End();

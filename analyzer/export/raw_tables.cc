@@ -23,26 +23,9 @@ Column End() { return Number("end_ns", "ns", "Since the run began."); }
 Column LayerId() { return NumberColumn("layer_id", "Of raw_layers; NULL: of no layer."); }
 Column DirectionText() { return TextColumn("direction", "forward, backward-data …; NULL: not known."); }
 
-std::string DirectionWord(Place place) {
-  return place.direction == LayerDirection::kUnknown ? "" : LayerDirectionName(place.direction);
-}
-
-class RowProgress {
- public:
-  RowProgress(const Timeline& run, uint64_t all) : show_(run.progress), all_(all) {}
-  void Next() {
-    if ((++done_ & 0xffff) == 0 && show_) show_(done_, all_);
-  }
-
- private:
-  const std::function<void(uint64_t, uint64_t)>& show_;
-  const uint64_t all_;
-  uint64_t done_ = 0;
-};
-
-void AddNumber(const std::string& text, TableRows& rows) {
+std::optional<int64_t> NumberIn(const std::string& text) {
   int64_t number = 0;
-  absl::SimpleAtoi(text, &number) ? rows.Integer(number) : rows.Null();
+  return absl::SimpleAtoi(text, &number) ? std::optional(number) : std::nullopt;
 }
 
 // torchrun's job without the port, which changes at each restart; its default name is that of any job.
@@ -58,22 +41,17 @@ std::string JobText(const ProcessInfo& process) {
 void FillProcesses(const Timeline& run, TableRows& rows) {
   for (ProcessIndex process = 0; process < run.model.processes.size(); ++process) {
     const ProcessInfo& info = run.model.processes[process];
+    const auto real_ns = [&](int64_t ns) {
+      return info.realtime_offset_ns ? std::optional(ns + *info.realtime_offset_ns) : std::nullopt;
+    };
     rows.Integer(process).Integer(info.pid).Integer(info.parent_pid).Text(info.host).Text(info.program);
-    rows.Text(info.script);
-    AddNumber(RankOf(info), rows);
-    rows.Text(absl::StrJoin(info.rank_variables, " ", absl::PairFormatter("=")))
-        .Text(info.file)
-        .Integer(info.start_ns - run.model.start_ns);
-    rows.Integer(info.end_ns - run.model.start_ns);
-    AddNumber(RankCountOf(info), rows);
-    AddNumber(RankVariable(info, {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}), rows);
-    rows.Text(info.boot_id).Text(info.tool_version);
-    const std::optional<int64_t>& offset_ns = info.realtime_offset_ns;
-    offset_ns ? rows.Integer(info.start_ns + *offset_ns) : rows.Null();
-    offset_ns ? rows.Integer(run.model.start_ns + *offset_ns) : rows.Null();
-    rows.Text(JobText(info));
-    AddNumber(RankVariable(info, {"TORCHELASTIC_RESTART_COUNT"}), rows);
-    rows.End();
+    rows.Text(info.script).Known(NumberIn(RankOf(info)));
+    rows.Text(absl::StrJoin(info.rank_variables, " ", absl::PairFormatter("="))).Text(info.file);
+    rows.Integer(info.start_ns - run.model.start_ns).Integer(info.end_ns - run.model.start_ns);
+    rows.Known(NumberIn(RankCountOf(info)));
+    rows.Known(NumberIn(RankVariable(info, {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"})));
+    rows.Text(info.boot_id).Text(info.tool_version).Known(real_ns(info.start_ns)).Known(real_ns(run.model.start_ns));
+    rows.Text(JobText(info)).Known(NumberIn(RankVariable(info, {"TORCHELASTIC_RESTART_COUNT"}))).End();
   }
 }
 
@@ -91,9 +69,7 @@ void FillOps(const Timeline& run, TableRows& rows) {
     rows.Text(op.direction == Direction::kUnknown ? "" : DirectionName(op.direction)).Text(op.problem).Text(op.types);
     rows.Text(FormatsLabel(op)).Text(op.algorithm).Text(op.implementation).Text(absl::StrJoin(op.post_ops, ", "));
     rows.Text(op.compute_type).Text(op.math_mode).Text(ChooserName(op.chooser)).Text(op.kernel_name);
-    op.flops ? rows.Integer(*op.flops) : rows.Null();
-    op.bytes ? rows.Integer(*op.bytes) : rows.Null();
-    rows.Integer(op.on_gpu ? 1 : 0).Integer(op.is_asynchronous ? 1 : 0).End();
+    rows.Known(op.flops).Known(op.bytes).Integer(op.on_gpu ? 1 : 0).Integer(op.is_asynchronous ? 1 : 0).End();
   }
 }
 
@@ -126,18 +102,16 @@ void FillSteps(const Timeline& run, TableRows& rows) {
     for (const Step& step : track.steps) {
       rows.Integer(id++).Integer(track.process).Index(step.thread).Integer(number++);
       rows.Text(StepName(step.kind, step.sort)).Integer(step.start_ns - run.model.start_ns);
-      rows.Integer(step.end_ns - run.model.start_ns);
-      step.batch > 0 ? rows.Integer(step.batch) : rows.Null();
-      rows.Integer(step.is_warm_up ? 1 : 0).Integer(step.counts() ? 1 : 0).Text(LeftOutName(step.left_out));
       const StateSums sums = states == nullptr ? StateSums() : states->In({step.start_ns, step.end_ns});
-      sums.IsTold() ? rows.Integer(std::max<int64_t>(sums.queued_ns, 0)) : rows.Null();
-      int64_t exposed_ns = 0;
+      std::optional<int64_t> batch, queued_ns, exposed_ns;
+      if (step.batch > 0) batch = step.batch;
+      if (sums.IsTold()) queued_ns = std::max<int64_t>(sums.queued_ns, 0);
+      const bool is_measured = blind.CoveredNs(step.start_ns, step.end_ns) == 0;
       for (const IntervalSet& device : exposed[track.process]) {
-        exposed_ns += device.CoveredNs(step.start_ns, step.end_ns);
+        if (is_measured) exposed_ns = exposed_ns.value_or(0) + device.CoveredNs(step.start_ns, step.end_ns);
       }
-      const bool is_known = !exposed[track.process].empty() && blind.CoveredNs(step.start_ns, step.end_ns) == 0;
-      is_known ? rows.Integer(exposed_ns) : rows.Null();
-      rows.End();
+      rows.Integer(step.end_ns - run.model.start_ns).Known(batch).Integer(step.is_warm_up ? 1 : 0);
+      rows.Integer(step.counts() ? 1 : 0).Text(LeftOutName(step.left_out)).Known(queued_ns).Known(exposed_ns).End();
     }
   }
 }
@@ -157,7 +131,7 @@ void FillCalls(const Timeline& run, TableRows& rows) {
   const Attribution& attribution = run.analysis.attribution();
   StepIndex steps(run.model, run.analysis.steps());
   const std::vector<PythonPlace> places = ReadPythonPlaces(run.model);
-  RowProgress progress(run, calls.size());
+  ExportProgress progress(run, calls.size());
   for (CallIndex call = 0; call < calls.size(); ++call) {
     progress.Next();
     const ThreadIndex thread = calls.thread[call];
@@ -165,7 +139,7 @@ void FillCalls(const Timeline& run, TableRows& rows) {
     const Place place = attribution.of_call[call];
     rows.Integer(call).Integer(thread).Integer(calls.op[call]).Integer(calls.start_ns[call] - run.model.start_ns);
     rows.Integer(calls.duration_ns[call]).Integer(calls.self_ns[call]).Index(calls.parent[call]);
-    rows.Index(calls.ScopeOf(call)).Index(step).Index(place.layer).Text(DirectionWord(place));
+    rows.Index(calls.ScopeOf(call)).Index(step).Index(place.layer).Text(DirectionWord(place.direction));
     const StackIndex stack = run.model.PythonStackOf(call);
     rows.Integer(run.model.StatusOf(call)).Text(stack == kNone ? "" : LineLabel(run.model, places[stack])).End();
   }
@@ -183,7 +157,7 @@ void FillScopes(const Timeline& run, TableRows& rows) {
   const ScopeColumns& scopes = run.model.scopes;
   const Attribution& attribution = run.analysis.attribution();
   const std::vector<PythonPlace> places = ReadPythonPlaces(run.model);
-  RowProgress progress(run, scopes.size());
+  ExportProgress progress(run, scopes.size());
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
     progress.Next();
     const Place place = attribution.PlaceOfScope(scope);
@@ -191,9 +165,8 @@ void FillScopes(const Timeline& run, TableRows& rows) {
     rows.Integer(scope).Integer(scopes.thread[scope]).Text(run.model.names[scopes.look[scope].name]);
     rows.Text(EnumName(scopes.look[scope].kind)).Integer(scopes.start_ns[scope] - run.model.start_ns);
     rows.Integer(scopes.duration_ns[scope]).Index(scopes.parent[scope]);
-    scopes.link[scope] >= 0 ? rows.Integer(scopes.link[scope]) : rows.Null();
-    rows.Index(place.layer).Text(DirectionWord(place)).Text(stack == kNone ? "" : LineLabel(run.model, places[stack]));
-    rows.End();
+    rows.Known(scopes.link[scope] >= 0 ? std::optional(scopes.link[scope]) : std::nullopt).Index(place.layer);
+    rows.Text(DirectionWord(place.direction)).Text(stack == kNone ? "" : LineLabel(run.model, places[stack])).End();
   }
 }
 
@@ -201,7 +174,7 @@ void FillGpu(const Timeline& run, TableRows& rows) {
   const GpuActivityColumns& gpu = run.model.gpu;
   const std::vector<Place> places = GpuPlaces(run.model, run.analysis.attribution());
   StepIndex steps(run.model, run.analysis.steps());
-  RowProgress progress(run, gpu.size());
+  ExportProgress progress(run, gpu.size());
   for (GpuIndex activity = 0; activity < gpu.size(); ++activity) {
     progress.Next();
     const GpuDevice& device = run.model.gpu_devices[gpu.device[activity]];
@@ -214,7 +187,7 @@ void FillGpu(const Timeline& run, TableRows& rows) {
     rows.Integer(static_cast<int64_t>(gpu.bytes[activity]));
     rows.Text(gpu.direction[activity] == CopyDirection::kUnknown ? "" : EnumName(gpu.direction[activity]));
     rows.Index(gpu.launch_call[activity]).Index(gpu.call[activity]).Index(step).Index(places[activity].layer);
-    rows.Text(DirectionWord(places[activity])).End();
+    rows.Text(DirectionWord(places[activity].direction)).End();
   }
 }
 
@@ -240,6 +213,10 @@ void FillMemory(const Timeline& run, TableRows& rows) {
 }
 
 }  // namespace
+
+std::string DirectionWord(LayerDirection direction) {
+  return direction == LayerDirection::kUnknown ? "" : LayerDirectionName(direction);
+}
 
 const std::vector<RawTable>& RawTables() {
   static const auto& kTables = *new std::vector<RawTable>{

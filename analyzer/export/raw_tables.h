@@ -21,7 +21,10 @@ class TableRows {
   virtual TableRows& Null() = 0;
   virtual void End() = 0;
   TableRows& Index(uint32_t value) { return value == kNone ? Null() : Integer(value); }
+  TableRows& Known(std::optional<int64_t> value) { return value ? Integer(*value) : Null(); }
 };
+
+std::string DirectionWord(LayerDirection direction);  // empty: not known
 
 // `has_id`: the first column identifies a row.
 using StartTable =

@@ -59,7 +59,7 @@ class TimeRows {
     rows_.Integer(process).Index(piece.thread).Index(open.step);
     rows_.Text(open.phase == PhaseKind::kUnknown ? "" : PhaseKindName(open.phase)).Text(ActivityName(piece.kind));
     rows_.Index(is_call ? piece.index : kNone).Index(is_scope ? piece.index : kNone).Index(place.layer);
-    rows_.Text(place.direction == LayerDirection::kUnknown ? "" : LayerDirectionName(place.direction)).Text(line);
+    rows_.Text(DirectionWord(place.direction)).Text(line);
     rows_.Integer(piece.start_ns - model_.start_ns).Integer(piece.end_ns - model_.start_ns).Integer(piece.share_ns);
     rows_.End();
   }

@@ -12,7 +12,12 @@ namespace {
 
 class SqliteFile {
  public:
-  explicit SqliteFile(const std::string& path);  // must not exist
+  explicit SqliteFile(const std::string& path) : path_(path) {  // must not exist
+    Check(sqlite3_open_v2(path.c_str(), &file_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+                          nullptr));
+    // A file that is not finished is thrown away: it needs no journal.
+    Run("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; BEGIN");
+  }
   ~SqliteFile() { sqlite3_close(file_); }
   SqliteFile(const SqliteFile&) = delete;
   SqliteFile& operator=(const SqliteFile&) = delete;
@@ -21,8 +26,10 @@ class SqliteFile {
     if (status_.ok()) Check(sqlite3_exec(file_, sql.c_str(), nullptr, nullptr, nullptr));
   }
 
-  absl::Status Finish();  // commits
-  const absl::Status& status() const { return status_; }
+  absl::Status Finish() {
+    Run("COMMIT");
+    return status_;
+  }
 
  private:
   friend class SqliteRows;
@@ -38,11 +45,17 @@ class SqliteFile {
 };
 
 // An identifier as it stands in SQL.
-std::string SqlName(absl::string_view name);
+std::string SqlName(absl::string_view name) {
+  return absl::StrCat("\"", absl::StrReplaceAll(VisibleText(name), {{"\"", "\"\""}}), "\"");
+}
 
 class SqliteRows : public TableRows {
  public:
-  SqliteRows(SqliteFile& file, absl::string_view table, size_t columns);
+  SqliteRows(SqliteFile& file, absl::string_view table, size_t columns) : file_(file) {
+    const std::string values = absl::StrJoin(std::vector<const char*>(columns, "?"), ", ");
+    const std::string sql = absl::StrCat("INSERT INTO ", SqlName(table), " VALUES (", values, ")");
+    if (file_.status_.ok()) file_.Check(sqlite3_prepare_v2(file_.file_, sql.c_str(), -1, &insert_, nullptr));
+  }
   ~SqliteRows() override { sqlite3_finalize(insert_); }
   SqliteRows(const SqliteRows&) = delete;
   SqliteRows& operator=(const SqliteRows&) = delete;
@@ -82,30 +95,6 @@ class SqliteRows : public TableRows {
   int cell_ = 0;
 };
 
-SqliteFile::SqliteFile(const std::string& path) : path_(path) {
-  Check(
-      sqlite3_open_v2(path.c_str(), &file_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr));
-  // A file that is not finished is thrown away: it needs no journal.
-  Run("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; BEGIN");
-}
-
-absl::Status SqliteFile::Finish() {
-  Run("COMMIT");
-  return status_;
-}
-
-std::string SqlName(absl::string_view name) {
-  return absl::StrCat("\"", absl::StrReplaceAll(VisibleText(name), {{"\"", "\"\""}}), "\"");
-}
-
-SqliteRows::SqliteRows(SqliteFile& file, absl::string_view table, size_t columns) : file_(file) {
-  std::string sql = absl::StrCat("INSERT INTO ", SqlName(table), " VALUES (");
-  for (size_t i = 0; i < columns; ++i) absl::StrAppend(&sql, i == 0 ? "?" : ", ?");
-  sql += ")";
-  if (!file_.status_.ok()) return;
-  file_.Check(sqlite3_prepare_v2(file_.file_, sql.c_str(), -1, &insert_, nullptr));
-}
-
 struct View {
   const char* name;
   const char* title;
@@ -144,16 +133,16 @@ constexpr const char* kIndexed[][2] = {{"raw_calls", "step_id"},
                                        {"raw_gpu_activities", "launch_call_id"},
                                        {"raw_time", "step_id"}};
 
-const char* SqlType(ColumnType type) {
-  return type == ColumnType::kText ? "TEXT" : type == ColumnType::kInteger ? "INTEGER" : "REAL";
-}
-
 std::unique_ptr<TableRows> Create(SqliteFile& file, const std::string& name, const std::vector<Column>& columns,
                                   bool has_id) {
   std::string sql = absl::StrCat("CREATE TABLE ", SqlName(name), " (");
   for (const Column& column : columns) {
     const bool is_first = &column == columns.data();
-    absl::StrAppend(&sql, is_first ? "" : ", ", SqlName(column.name), " ", SqlType(column.type),
+    const ColumnType type = column.type;
+    absl::StrAppend(&sql, is_first ? "" : ", ", SqlName(column.name),
+                    type == ColumnType::kText      ? " TEXT"
+                    : type == ColumnType::kInteger ? " INTEGER"
+                                                   : " REAL",
                     is_first && has_id ? " PRIMARY KEY" : "");
   }
   file.Run(sql + ")");

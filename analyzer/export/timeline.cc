@@ -54,9 +54,15 @@ class ThreadSlices {
     std::tie(call_, calls_end_) = model_.calls.RangeOf(thread);
     while (call_ < calls_end_ || scope_ < scopes_end_) {
       if (IsScopeNext()) {
-        OpenScope(scope_++);
+        const ScopeColumns& scopes = model_.scopes;
+        Open(false, scope_, scopes.start_ns[scope_], scopes.duration_ns[scope_], false, scopes.parent[scope_]);
+        ++scope_;
       } else {
-        OpenCall(call_++);
+        const CallColumns& calls = model_.calls;
+        const bool is_in_call = calls.parent[call_] != kNone;
+        Open(true, call_, calls.start_ns[call_], calls.duration_ns[call_], is_in_call,
+             is_in_call ? calls.parent[call_] : calls.ScopeOf(call_));
+        ++call_;
       }
     }
     while (!open_.empty()) CloseInnermost();
@@ -67,18 +73,6 @@ class ThreadSlices {
     if (scope_ == scopes_end_ || call_ == calls_end_) return scope_ < scopes_end_;
     const ScopeIndex around = model_.calls.ScopeOf(call_);
     return (around != kNone && around >= scope_) || model_.scopes.start_ns[scope_] <= model_.calls.start_ns[call_];
-  }
-
-  void OpenScope(ScopeIndex scope) {
-    const ScopeColumns& scopes = model_.scopes;
-    Open(false, scope, scopes.start_ns[scope], scopes.duration_ns[scope], false, scopes.parent[scope]);
-  }
-
-  void OpenCall(CallIndex call) {
-    const CallColumns& calls = model_.calls;
-    const CallIndex parent = calls.parent[call];
-    Open(true, call, calls.start_ns[call], calls.duration_ns[call], parent != kNone,
-         parent != kNone ? parent : calls.ScopeOf(call));
   }
 
   void Open(bool is_call, uint32_t index, int64_t start_ns, int64_t duration_ns, bool parent_is_call, uint32_t parent) {
@@ -118,12 +112,11 @@ class Walker {
   Walker(const Timeline& timeline, TimelineTexts& texts, TimelineWriter& writer)
       : model_(timeline.model),
         analysis_(timeline.analysis),
-        progress_(timeline.progress),
         texts_(texts),
         writer_(writer),
         labels_(model_, analysis_.attribution(), texts),
         step_index_(model_, analysis_.steps()),
-        all_(model_.calls.size() + model_.scopes.size() + model_.gpu.size()) {}
+        progress_(timeline, model_.calls.size() + model_.scopes.size() + model_.gpu.size()) {}
 
   void Walk() {
     FindFlows();
@@ -150,10 +143,6 @@ class Walker {
     const TimelineTrack track = {tracks_++, kind, process, thread, texts_.Of(name), texts_.Of(unit)};
     writer_.Track(track);
     return track.index;
-  }
-
-  void ShowProgress() {
-    if ((++done_ & 0xffff) == 0 && progress_) progress_(done_, all_);
   }
 
   // ---- flows ----
@@ -279,7 +268,7 @@ class Walker {
     ThreadSlices(
         model_,
         [&](const ThreadSlice& slice) {
-          ShowProgress();
+          progress_.Next();
           AddSlice(track, slice);
           const Attribution& attribution = analysis_.attribution();
           const Place place = slice.is_call ? attribution.of_call[slice.index] : attribution.PlaceOfScope(slice.index);
@@ -332,7 +321,7 @@ class Walker {
   void AddGpu() {
     std::map<std::pair<GpuDeviceIndex, uint32_t>, std::vector<Lane>> lanes;
     for (GpuIndex activity = 0; activity < model_.gpu.size() && writer_.ok(); ++activity) {
-      ShowProgress();
+      progress_.Next();
       const GpuActivityColumns& gpu = model_.gpu;
       std::vector<Lane>& of_stream = lanes[{gpu.device[activity], gpu.stream[activity]}];
       Lane& lane = FreeLane(activity, of_stream);
@@ -416,7 +405,6 @@ class Walker {
 
   const TraceModel& model_;
   const LayerAnalysis& analysis_;
-  const std::function<void(uint64_t, uint64_t)>& progress_;
   TimelineTexts& texts_;
   TimelineWriter& writer_;
   SliceLabels labels_;
@@ -425,8 +413,7 @@ class Walker {
   TorchUnits::Scopes forward_of_;
   Flows from_scope_, from_call_;
   std::vector<TimelineFlow> starts_, ends_;
-  uint64_t done_ = 0;
-  const uint64_t all_;
+  ExportProgress progress_;
 };
 
 }  // namespace
@@ -444,22 +431,16 @@ void WalkTimeline(const Timeline& timeline, TimelineTexts& texts, TimelineWriter
   Walker(timeline, texts, writer).Walk();
 }
 
-namespace {
-
-// `id`, or a number beyond all ids if it is taken.
-int64_t Unique(int64_t id, int64_t beyond, std::set<int64_t>& taken) {
-  while (!taken.insert(id).second) id = beyond + std::ssize(taken);
-  return id;
-}
-
-}  // namespace
-
 TimelineIds::TimelineIds(const TraceModel& model) {
-  constexpr int64_t kBeyondPids = int64_t{1} << 23;  // Linux has at most 2^22
+  const auto unique = [](int64_t id, std::set<int64_t>& taken) {
+    constexpr int64_t kBeyondPids = int64_t{1} << 23;  // Linux has at most 2^22
+    while (!taken.insert(id).second) id = kBeyondPids + std::ssize(taken);
+    return id;
+  };
   std::set<int64_t> pids;
-  for (const ProcessInfo& process : model.processes) pid_.push_back(Unique(process.pid, kBeyondPids, pids));
+  for (const ProcessInfo& process : model.processes) pid_.push_back(unique(process.pid, pids));
   std::vector<std::set<int64_t>> tids(model.processes.size());
-  for (const ThreadData& thread : model.threads) tid_.push_back(Unique(thread.tid, kBeyondPids, tids[thread.process]));
+  for (const ThreadData& thread : model.threads) tid_.push_back(unique(thread.tid, tids[thread.process]));
 }
 
 }  // namespace dlhook::analyzer::exports

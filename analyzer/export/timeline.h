@@ -80,6 +80,20 @@ struct Timeline {
   std::function<void(uint64_t done, uint64_t all)> progress;
 };
 
+// Tells how much was exported, now and then.
+class ExportProgress {
+ public:
+  ExportProgress(const Timeline& run, uint64_t all) : show_(run.progress), all_(all) {}
+  void Next() {
+    if ((++done_ & 0xffff) == 0 && show_) show_(done_, all_);
+  }
+
+ private:
+  const std::function<void(uint64_t, uint64_t)>& show_;
+  const uint64_t all_;
+  uint64_t done_ = 0;
+};
+
 void WalkTimeline(const Timeline& timeline, TimelineTexts& texts, TimelineWriter& writer);
 
 // Process and thread ids as viewers need them: unique within the run, and within the process. Those of the run, unless

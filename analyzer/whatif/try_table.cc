@@ -30,12 +30,15 @@ bool ReadNumber(absl::string_view text, double* number) {
 
 bool Differ(double a, double b) { return a != b && !(std::isnan(a) && std::isnan(b)); }
 
+bool IsBase(const Tried& tried) { return tried.variation.name.empty(); }
+
 TypedColumns<Tried> NumberColumns(const std::string& unit) {
   const auto time = [&unit](const char* name, const char* what) {
     return TimeColumn(name, absl::StrCat(what, " of a ", unit, "."));
   };
   return {
-      {TextColumn("variation"), "What was set. none: the program as it is.", &Tried::name},
+      {TextColumn("variation"), "What was set. none: the program as it is.",
+       [](const Tried& tried) { return IsBase(tried) ? "none" : tried.variation.name; }},
       {RealColumn("times_as_fast", "", Better::kHigher),
        "Its speed relative to the program as it is, by paired rounds.",
        [](const Tried& tried) {
@@ -45,7 +48,7 @@ TypedColumns<Tried> NumberColumns(const std::string& unit) {
        [](const Tried& tried) { return tried.speed.low; }},
       {RealColumn("high", "", Better::kHigher), "Upper bound.", [](const Tried& tried) { return tried.speed.high; }},
       {TextColumn("outcome", kOutcomes),
-       [](const Tried& tried) { return tried.name == "none" ? Cell() : Cell(OutcomeName(tried.outcome)); }},
+       [](const Tried& tried) { return IsBase(tried) ? Cell() : Cell(OutcomeName(tried.outcome)); }},
       {time("time", "Mean over its runs"),
        [](const Tried& tried) { return Nanoseconds(BoundsOf(tried.times_ns).mean); }},
       {time("time_low", "Lower bound (95 %, over runs)"),
@@ -60,20 +63,22 @@ TypedColumns<Tried> NumberColumns(const std::string& unit) {
 
 std::string CostOf(const Tried& tried) {
   std::vector<std::string> costs;
-  if (tried.changes_numerics) costs.emplace_back("changes numerics");
-  if (tried.changes_numerics && tried.losses.empty()) costs.emplace_back("the program printed no loss to compare");
+  if (tried.variation.changes_numerics) costs.emplace_back("changes numerics");
+  if (tried.variation.changes_numerics && tried.losses.empty())
+    costs.emplace_back("the program printed no loss to compare");
   if (!tried.losses.empty()) costs.push_back(tried.losses);
   return absl::StrJoin(costs, ": ");
 }
 
 TypedColumns<Tried> SentenceColumns() {
   return {
-      {TextColumn("variation"), "What was set.", Known(&Tried::name)},
+      {TextColumn("variation"), "What was set.", [](const Tried& tried) { return KnownText(tried.variation.name); }},
       {TextColumn("outcome"), "As above.", [](const Tried& tried) { return Cell(OutcomeName(tried.outcome)); }},
       {TextColumn("moved"), "What dlhook diff says first of a run without and one with it, or why it failed.",
        [](const Tried& tried) { return KnownText(tried.failure.empty() ? tried.moved : tried.failure); }},
       {TextColumn("command"), "How to run the program so.", Known(&Tried::command)},
-      {TextColumn("promise"), "What the finding that suggested it said could be gained.", Known(&Tried::promise)},
+      {TextColumn("promise"), "What the finding that suggested it said could be gained.",
+       [](const Tried& tried) { return KnownText(tried.variation.promise); }},
       {TextColumn("cost"),
        "What it changes in what is computed: by its kind, and by the losses that the program printed.",
        [](const Tried& tried) { return KnownText(CostOf(tried)); }},
@@ -92,9 +97,9 @@ std::string Answer(const TriedProgram& program) {
   std::string answer;
   const Tried* const best = Fastest(program);
   if (best != nullptr) {
-    answer =
-        absl::StrFormat("%s: %.2f times as fast%s%s; use: %s", best->name, best->speed.value, IntervalText(best->speed),
-                        best->changes_numerics ? ", but it changes numerics" : "", best->command);
+    answer = absl::StrFormat("%s: %.2f times as fast%s%s; use: %s", best->variation.name, best->speed.value,
+                             IntervalText(best->speed),
+                             best->variation.changes_numerics ? ", but it changes numerics" : "", best->command);
   } else if (program.variations.empty()) {
     return "there was nothing to try";
   } else {
@@ -103,9 +108,9 @@ std::string Answer(const TriedProgram& program) {
   std::string rest;
   std::vector<std::string> undecided;
   for (const Tried& tried : program.variations) {
-    if (tried.outcome == Outcome::kNotDecided) undecided.push_back(tried.name);
+    if (tried.outcome == Outcome::kNotDecided) undecided.push_back(tried.variation.name);
     if (tried.outcome == Outcome::kFaster && &tried != best)
-      absl::StrAppend(&rest, rest.empty() ? "; also faster: " : ", ", tried.name,
+      absl::StrAppend(&rest, rest.empty() ? "; also faster: " : ", ", tried.variation.name,
                       absl::StrFormat(" %.2f", tried.speed.value), IntervalText(tried.speed));
   }
   return absl::StrCat(answer, rest, undecided.empty() ? "" : "; not decided: ", absl::StrJoin(undecided, ", "));
@@ -181,7 +186,7 @@ std::vector<Table> TryTables(const TriedProgram& program) {
   for (const Tried& tried : program.variations) {
     rows.push_back(&tried);
     const bool is_open = tried.outcome == Outcome::kNoGain || tried.outcome == Outcome::kNotDecided;
-    if (!is_open || !tried.promise.empty() || !CostOf(tried).empty()) told.push_back(&tried);
+    if (!is_open || !tried.variation.promise.empty() || !CostOf(tried).empty()) told.push_back(&tried);
   }
   std::vector<Table> tables = {NewTable("try", Answer(program), NumberColumns(program.unit), rows)};
   if (told.empty()) return tables;

@@ -3,6 +3,7 @@
 
 #include "analyzer/table/table.h"
 #include "analyzer/whatif/contest.h"
+#include "analyzer/whatif/variations.h"
 
 namespace dlhook::analyzer::inline whatif {
 
@@ -23,13 +24,12 @@ LossChange CompareLosses(const std::vector<double>& base, const std::vector<doub
 std::string LossSentence(const LossChange& change, const LossChange& own);
 
 struct Tried {
-  std::string name;
+  Variation variation;
   Outcome outcome = Outcome::kNotDecided;
   Speed speed;
   std::vector<double> times_ns;  // of a step (sample, run) in each of its runs
   int64_t peak_bytes = 0;        // 0: not known
-  bool changes_numerics = false;
-  std::string promise, command;
+  std::string command;
   std::string moved;   // the first sentence of dlhook diff
   std::string losses;  // LossSentence
   std::string failure;
@@ -37,7 +37,7 @@ struct Tried {
 
 struct TriedProgram {
   std::string unit;  // "training step", "sample", "run"
-  Tried base;
+  Tried base;        // without variation
   std::vector<Tried> variations;
 };
 

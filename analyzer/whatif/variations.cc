@@ -58,18 +58,10 @@ bool Has(const Ground& ground, absl::string_view needs) {
   return true;
 }
 
-// Of variables that hold a list.
-bool IsList(absl::string_view name) {
-  return name == "LD_PRELOAD" || name == "GLIBC_TUNABLES" || absl::EndsWith(name, "_FLAGS");
-}
-
-// With what is set already, where a variable holds a list.
-std::string Combined(const std::string& name, const std::string& value, const std::string& before) {
-  if (before.empty()) return value;
-  if (name == "LD_PRELOAD") return absl::StrCat(value, ":", before);
-  if (name == "GLIBC_TUNABLES") return absl::StrCat(before, ":", value);
-  if (absl::EndsWith(name, "_FLAGS")) return absl::StrCat(before, " ", value);
-  return value;
+// What divides the parts of a variable that holds a list; null: it holds none.
+const char* SeparatorOf(absl::string_view name) {
+  if (name == "LD_PRELOAD" || name == "GLIBC_TUNABLES") return ":";
+  return absl::EndsWith(name, "_FLAGS") ? " " : nullptr;
 }
 
 // Empty environment: all of it is set already.
@@ -78,8 +70,11 @@ Variation Make(const Ground& ground, absl::string_view settings) {
   for (absl::string_view setting : absl::StrSplit(settings, ' ', absl::SkipEmpty())) {
     std::pair<std::string, std::string> pair = absl::StrSplit(setting, absl::MaxSplits('=', 1));
     const std::string before = ground.variable(pair.first);
-    if (IsList(pair.first) ? absl::StrContains(before, pair.second) : before == pair.second) continue;
-    pair.second = Combined(pair.first, pair.second, before);
+    const char* const separator = SeparatorOf(pair.first);
+    if (separator != nullptr ? absl::StrContains(before, pair.second) : before == pair.second) continue;
+    if (separator != nullptr && !before.empty())
+      pair.second = pair.first == "LD_PRELOAD" ? absl::StrCat(pair.second, separator, before)
+                                               : absl::StrCat(before, separator, pair.second);
     variation.environment.push_back(std::move(pair));
   }
   return variation;

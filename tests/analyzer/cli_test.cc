@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/cli/command.h"
-#include "analyzer/cli/explain.h"
+#include "analyzer/cli/tables.h"
 #include "analyzer/findings/findings_table.h"
 #include "tests/analyzer/test_trace.h"
 

@@ -74,13 +74,12 @@ void EventKeeper::TakeHost(const Event& event) {
     NoteTime(event);
     ++events_of_process_[event.process];
   }
-  HostEvent& kept = events.emplace_back();
-  kept.start_ns = event.start_ns;
-  kept.end_ns = event.start_ns + event.duration_ns;
-  kept.number = event.category == Category::kRuntime ? event.correlation : event.sequence;
-  kept.name = NameOf(event.name);
-  kept.definition = event.category == Category::kOperator ? DefinitionOf(event) : 0;
-  kept.category = event.category;
+  events.push_back({.start_ns = event.start_ns,
+                    .end_ns = event.start_ns + event.duration_ns,
+                    .number = event.category == Category::kRuntime ? event.correlation : event.sequence,
+                    .name = NameOf(event.name),
+                    .definition = event.category == Category::kOperator ? DefinitionOf(event) : 0,
+                    .category = event.category});
 }
 
 void EventKeeper::TakeMemory(const Event& event) {
@@ -114,17 +113,17 @@ void EventKeeper::AddGroup(const Event& event, trace::Collective* collective) {
 
 void EventKeeper::TakeGpu(const Event& event) {
   NoteTime(event);
-  GpuEvent& kept = kept_.gpu.emplace_back();
-  kept.start_ns = event.start_ns;
-  kept.duration_ns = event.duration_ns;
-  kept.correlation = event.correlation;
-  kept.bytes = Clamped<uint64_t>(event.bytes);
-  kept.name = NameOf(event.name);
-  kept.kernel = event.category == Category::kKernel ? KernelOf(event, kept.name) : 0;
-  kept.context = Clamped<uint32_t>(event.context);
-  kept.stream = static_cast<uint32_t>(event.stream);
-  kept.device = Clamped<uint32_t>(event.device);
-  kept.category = event.category;
+  const uint32_t name = NameOf(event.name);
+  kept_.gpu.push_back({.start_ns = event.start_ns,
+                       .duration_ns = event.duration_ns,
+                       .correlation = event.correlation,
+                       .bytes = Clamped<uint64_t>(event.bytes),
+                       .name = name,
+                       .kernel = event.category == Category::kKernel ? KernelOf(event, name) : 0,
+                       .context = Clamped<uint32_t>(event.context),
+                       .stream = static_cast<uint32_t>(event.stream),
+                       .device = Clamped<uint32_t>(event.device),
+                       .category = event.category});
 }
 
 // What the call with this correlation id waits for; or what it makes a stream wait for.

@@ -95,15 +95,6 @@ class KinetoPackets {
     writer_.Write(packet);
   }
 
-  void WriteCapability(const char* name, trace::Capability::State state, const char* reason, const char* object = "") {
-    trace::Packet packet;
-    packet.mutable_capability()->set_name(name);
-    packet.mutable_capability()->set_state(state);
-    packet.mutable_capability()->set_object(object);
-    packet.mutable_capability()->set_reason(reason);
-    writer_.Write(packet);
-  }
-
   void WriteCapabilities() {
     const auto has = [this](Category category) {
       return absl::c_any_of(kept_.threads, [&](const auto& thread) {
@@ -111,36 +102,44 @@ class KinetoPackets {
       });
     };
     using trace::Capability;
-    WriteCapability(kRecordFunctionTap.capability, has(Category::kOperator) ? Capability::ON : Capability::ABSENT, "",
-                    "libtorch_cpu.so");
+    const auto write = [this](const char* name, Capability::State state, const char* reason, const char* object = "") {
+      trace::Packet packet;
+      packet.mutable_capability()->set_name(name);
+      packet.mutable_capability()->set_state(state);
+      packet.mutable_capability()->set_object(object);
+      packet.mutable_capability()->set_reason(reason);
+      writer_.Write(packet);
+    };
+    write(kRecordFunctionTap.capability, has(Category::kOperator) ? Capability::ON : Capability::ABSENT, "",
+          "libtorch_cpu.so");
     if (has(Category::kPython)) {
-      WriteCapability("python-frames", Capability::ON, "lines are those where functions begin");
+      write("python-frames", Capability::ON, "lines are those where functions begin");
     } else {
-      WriteCapability("python-frames", Capability::OFF, "torch.profiler recorded no stacks (with_stack)");
+      write("python-frames", Capability::OFF, "torch.profiler recorded no stacks (with_stack)");
     }
     if (kept_.definitions.size() == 1) {
-      WriteCapability("shapes", Capability::OFF,
-                      "torch.profiler recorded no shapes (record_shapes): what products compute is not known");
+      write("shapes", Capability::OFF,
+            "torch.profiler recorded no shapes (record_shapes): what products compute is not known");
     }
     if (kept_.memory.empty()) {
-      WriteCapability("memory", Capability::OFF, "torch.profiler recorded no memory (profile_memory)");
+      write("memory", Capability::OFF, "torch.profiler recorded no memory (profile_memory)");
     } else {
-      WriteCapability("memory", Capability::ON, "");
+      write("memory", Capability::ON, "");
     }
     if (!kept_.gpu.empty()) {
-      WriteCapability("gpu-time", Capability::ON, "");
+      write("gpu-time", Capability::ON, "");
     } else if (has(Category::kRuntime)) {
-      WriteCapability(
-          "gpu-time", Capability::REFUSED,
-          "the trace has calls of the runtime, and none of the work that they asked the GPU for: the driver "
-          "gave torch.profiler none, or it was taken out");
+      write("gpu-time", Capability::REFUSED,
+            "the trace has calls of the runtime, and none of the work that they asked the GPU for: the driver gave "
+            "torch.profiler none, or it was taken out");
     } else {
-      WriteCapability("gpu-time", Capability::ABSENT, "the trace has no GPU work");
+      write("gpu-time", Capability::ABSENT, "the trace has no GPU work");
     }
-    WriteCapability("library-calls", Capability::ABSENT,
-                    "torch.profiler does not record calls of BLAS, cuBLAS, cuDNN and oneDNN: which algorithm they "
-                    "chose, and why, is not known");
-    WriteCapability("native-stacks", Capability::ABSENT, "torch.profiler does not record them");
+    write(
+        "library-calls", Capability::ABSENT,
+        "torch.profiler does not record calls of BLAS, cuBLAS, cuDNN and oneDNN: which algorithm they chose, and why, "
+        "is not known");
+    write("native-stacks", Capability::ABSENT, "torch.profiler does not record them");
   }
 
   void WriteThreads() {

@@ -93,15 +93,16 @@ void PythonFrames::Open(const std::string& name, int64_t end_ns) {
     frame.file = writer_->String(FullPath(file));
     frame.function = writer_->String(function);
   }
-  open_.push_back({frame, open_.empty() ? end_ns : std::min(end_ns, open_.back().end_ns)});
+  const uint32_t around = open_.empty() ? 0 : open_.back().object;
+  open_.push_back({frame, open_.empty() ? end_ns : std::min(end_ns, open_.back().end_ns),
+                   frame.object != 0 ? frame.object : around});
 }
 
 // The number of a module: "nn.Module: CLASS_NUMBER" names one object. Its place follows from the modules around its first call.
 uint32_t PythonFrames::ObjectOf(const std::string& name) {
   const string_view label = absl::StripPrefix(name, kModule);
   const string_view type = label.substr(0, label.rfind('_'));
-  const auto outer = std::find_if(open_.rbegin(), open_.rend(), [](auto& open) { return open.frame.object != 0; });
-  const uint32_t parent = outer == open_.rend() ? 0 : outer->frame.object;
+  const uint32_t parent = open_.empty() ? 0 : open_.back().object;
   const auto object = static_cast<uint32_t>(modules_.size() + 1);
   Module& module = modules_.emplace_back();
   module.root = parent == 0 ? object : modules_[parent - 1].root;

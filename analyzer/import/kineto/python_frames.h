@@ -37,7 +37,8 @@ class PythonFrames {
   struct OpenFrame {
     Frame frame;
     int64_t end_ns = 0;
-    uint32_t stack = 0;  // up to this frame, once it was asked for
+    uint32_t object = 0;  // of the innermost module, this one included
+    uint32_t stack = 0;   // up to this frame, once it was asked for
   };
 
   uint32_t ObjectOf(const std::string& name);

@@ -86,7 +86,15 @@ void ThreadPackets::Begin(const std::vector<HostEvent>& events, size_t i) {
     return;
   }
   Open open{&event, open_.empty() ? event.end_ns : std::min(event.end_ns, open_.back().end_ns)};
-  BeginWeights(event.start_ns);
+  if (open_with_weights_ > 0) BeginWeights(event.start_ns);
+  if (!open_.empty()) {
+    const Open& around = open_.back();
+    open.caller = around.sequence != 0 ? std::ssize(open_) - 1 : around.caller;
+    open.innermost_operator = around.innermost_operator;
+    open.innermost_definition = around.innermost_definition;
+  }
+  if (event.category == Category::kOperator) open.innermost_operator = &event;
+  if (event.definition != 0) open.innermost_definition = event.definition;
   open.stack = frames_.Stack();
   open.first_sequence = sequence_ + 1;
   open.call_start_ns = event.start_ns;
@@ -98,6 +106,7 @@ void ThreadPackets::Begin(const std::vector<HostEvent>& events, size_t i) {
     if (open.op != 0 && HasBothGradients(kept_.definitions[open.op]) && !FindWeights(events, i, &open.weights_ns))
       open.op = 0;
     if (open.op != 0) open.sequence = ++sequence_;
+    if (open.op != 0 && open.weights_ns != INT64_MAX) ++open_with_weights_;
   }
   open_.push_back(open);
 }
@@ -108,7 +117,7 @@ void ThreadPackets::BeginCall(Open* open) {
   open->is_call = true;
   const GpuEvent* work = kept_.WorkOf(open->event->number);
   if (work == nullptr) return;
-  for (Open& around : open_) around.asks_gpu = true;
+  for (auto around = open_.rbegin(); around != open_.rend() && !around->asks_gpu; ++around) around->asks_gpu = true;
   links_.push_back({static_cast<int64_t>(kept_.Ticks(open->event->start_ns)), open->event->number,
                     static_cast<int64_t>(open->sequence)});
   if (links_.size() == kBatch) FlushLinks();
@@ -117,11 +126,8 @@ void ThreadPackets::BeginCall(Open* open) {
 trace::ScopeBatch::Kind ThreadPackets::KindOf(const HostEvent& event) const {
   if (event.category == Category::kAnnotation) return trace::ScopeBatch::USER_RANGE;
   const std::string& name = kept_.names[event.name];
-  const Open* around = nullptr;
-  for (auto open = open_.rbegin(); open != open_.rend() && around == nullptr; ++open) {
-    if (open->event->category == Category::kOperator) around = &*open;
-  }
-  const string_view outer = around == nullptr ? string_view() : string_view(kept_.names[around->event->name]);
+  const HostEvent* const around = open_.empty() ? nullptr : open_.back().innermost_operator;
+  const string_view outer = around == nullptr ? string_view() : string_view(kept_.names[around->name]);
   const bool is_node = RoleOfName(outer) == ScopeRole::kEvaluate && WithoutEngine(outer) == name;
   return is_node ? trace::ScopeBatch::BACKWARD_NODE : trace::ScopeBatch::FRAMEWORK_OP;
 }
@@ -130,9 +136,8 @@ trace::ScopeBatch::Kind ThreadPackets::KindOf(const HostEvent& event) const {
 uint32_t ThreadPackets::OpOf(const std::vector<HostEvent>& events, size_t i) const {
   const HostEvent& event = events[i];
   uint32_t op = event.definition;
-  if (op == 0 && event.category == Category::kOperator && CarriesOut(kept_.names[event.name])) {
-    for (auto open = open_.rbegin(); open != open_.rend() && op == 0; ++open) op = open->event->definition;
-  }
+  if (op == 0 && event.category == Category::kOperator && CarriesOut(kept_.names[event.name]) && !open_.empty())
+    op = open_.back().innermost_definition;
   for (size_t inner = i + 1; op != 0 && inner < events.size() && events[inner].start_ns < event.end_ns; ++inner) {
     const bool computes = events[inner].definition != 0 || (events[inner].category == Category::kOperator &&
                                                             CarriesOut(kept_.names[events[inner].name]));
@@ -168,6 +173,7 @@ void ThreadPackets::BeginWeights(int64_t ns) {
     data.end_ns = ns;
     AddCall(data);
     open.is_of_weights = true;
+    --open_with_weights_;
     open.sequence = ++sequence_;
     open.call_start_ns = ns;
   }
@@ -179,6 +185,7 @@ void ThreadPackets::CloseUntil(int64_t ns) {
   while (!open_.empty() && open_.back().end_ns <= ns) {
     const Open open = open_.back();
     open_.pop_back();
+    if (open.weights_ns != INT64_MAX && !open.is_of_weights && open.op != 0) --open_with_weights_;
     if (open.sequence != 0) AddCall(open);
     if (!open.is_call) AddScope(open);
   }
@@ -191,14 +198,15 @@ void ThreadPackets::AddCall(const Open& open) {
     calls_.set_base_end_ticks(call_ticks_);
     calls_.set_base_sequence(call_sequence_);
   }
-  const auto parent = std::find_if(open_.rbegin(), open_.rend(), [&](const Open& around) {
-    return around.sequence != 0 && around.sequence < open.sequence;
-  });
+  ptrdiff_t caller = open.caller;
+  while (caller >= 0 && open_[static_cast<size_t>(caller)].sequence >= open.sequence)
+    caller = open_[static_cast<size_t>(caller)].caller;
+  const uint64_t distance = caller < 0 ? 0 : open.sequence - open_[static_cast<size_t>(caller)].sequence;
   calls_.add_op_iid(writer_.Op(open.is_call ? CallDefinition(open) : OperatorDefinition(open)));
   calls_.add_sequence_delta(static_cast<int32_t>(open.sequence - call_sequence_ - 1));
   calls_.add_end_delta_ticks(static_cast<int64_t>(kept_.Ticks(open.end_ns) - call_ticks_));
   calls_.add_duration(static_cast<uint64_t>(open.end_ns - open.call_start_ns));
-  calls_.add_parent_distance(parent == open_.rend() ? 0 : static_cast<uint32_t>(open.sequence - parent->sequence));
+  calls_.add_parent_distance(static_cast<uint32_t>(distance));
   calls_.add_python_stack_iid(open.stack);
   call_ticks_ = kept_.Ticks(open.end_ns);
   call_sequence_ = open.sequence;
@@ -218,10 +226,9 @@ trace::OpDefinition ThreadPackets::OperatorDefinition(const Open& open) const {
 
 // The place of this process in the list of the group's ranks, "[0, 2, 4]".
 void ThreadPackets::SetRank(trace::Collective* collective) const {
-  const std::string rank = rank_;
   const std::vector<string_view> ranks =
       absl::StrSplit(kept_.group_ranks.at(collective->communicator()), absl::ByAnyChar("[, ]"), absl::SkipEmpty());
-  const auto own = absl::c_find(ranks, rank);
+  const auto own = absl::c_find(ranks, rank_);
   if (own == ranks.end() || std::ssize(ranks) != collective->ranks()) return;
   collective->set_rank(static_cast<int32_t>(own - ranks.begin()));
 }

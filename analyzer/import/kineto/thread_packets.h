@@ -30,6 +30,11 @@ class ThreadPackets {
     int64_t end_ns;
     uint64_t first_sequence = 0;  // of what begins in it
     uint64_t sequence = 0;        // of the call that it is, or of what it computes; 0: neither
+    // Of what is around it, so that it need not be searched: index of the innermost with a sequence, -1: none; the innermost
+    // operator, itself included; and the definition of the innermost that has one.
+    ptrdiff_t caller = -1;
+    const HostEvent* innermost_operator = nullptr;
+    uint32_t innermost_definition = 0;
     int64_t call_start_ns = 0;
     uint32_t op = 0;                 // index in definitions_ of what it computes; 0: nothing
     int64_t weights_ns = INT64_MAX;  // of both gradients of a convolution: when those of the weights begin
@@ -73,6 +78,7 @@ class ThreadPackets {
   // Of the thread that is being written.
   uint64_t sequence_ = 0;
   std::vector<Open> open_;
+  size_t open_with_weights_ = 0;  // whose gradients of weights are to begin
   trace::CallBatch calls_;
   uint64_t call_ticks_ = 0, call_sequence_ = 0;
   trace::ScopeBatch scopes_;

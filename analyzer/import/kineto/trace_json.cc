@@ -13,7 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
-#include "analyzer/io/byte_source.h"
+#include "analyzer/import/kineto/unpacked_file.h"
 #include "analyzer/model/limits.h"
 
 namespace dlhook::analyzer::inline kineto {
@@ -388,9 +388,10 @@ const Input& Event::InputAt(size_t i) const {
 
 absl::Status ReadTraceJson(const std::string& path, const std::function<void(const Event&)>& take, TraceFacts* facts,
                            const std::function<void(uint64_t)>& progress) {
-  absl::StatusOr<UnpackedFile> file = UnpackedFile::Open(path);
-  if (!file.ok()) return file.status();
-  Text text(&*file, progress);
+  const absl::StatusOr<std::unique_ptr<UnpackedFile>> opened = UnpackedFile::Open(path);
+  if (!opened.ok()) return opened.status();
+  UnpackedFile* const file = opened->get();
+  Text text(file, progress);
   if (text.at_end() && file->status().ok()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": the file is empty; ", kExpected));
   }
@@ -418,9 +419,9 @@ absl::Status ReadTraceJson(const std::string& path, const std::function<void(con
 
 bool LooksLikeJson(const std::string& path) {
   if (HasJsonName(path)) return true;
-  absl::StatusOr<UnpackedFile> file = UnpackedFile::Open(path);
+  const absl::StatusOr<std::unique_ptr<UnpackedFile>> file = UnpackedFile::Open(path);
   if (!file.ok()) return false;
-  string_view text = file->Next();
+  string_view text = (*file)->Next();
   text = absl::StripLeadingAsciiWhitespace(text);
   if (!absl::StartsWith(text, "{") && !absl::StartsWith(text, "[")) return false;
   text = absl::StripLeadingAsciiWhitespace(text.substr(1));  // a trace of dlhook's may begin with "\n{", then "B"

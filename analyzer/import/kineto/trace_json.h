@@ -4,12 +4,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 namespace dlhook::analyzer::inline kineto {
@@ -92,27 +90,5 @@ absl::Status ReadTraceJson(const std::string& path, const std::function<void(con
 
 // By its name and first bytes: whether it is to be read as JSON.
 bool LooksLikeJson(const std::string& path);
-
-// The text of a file that may be packed by gzip or zstd, in pieces: never as a whole in memory.
-class UnpackedFile {
- public:
-  static absl::StatusOr<UnpackedFile> Open(const std::string& path);
-  UnpackedFile(UnpackedFile&&) noexcept;
-  ~UnpackedFile();
-
-  // The next piece, valid until the next call; empty at the end, or where the file is damaged: see status().
-  absl::string_view Next();
-
-  const absl::Status& status() const { return status_; }
-  uint64_t bytes_read() const;  // of the file as it is, of size()
-  uint64_t size() const;
-
- private:
-  struct Packer;
-  UnpackedFile();
-
-  absl::Status status_;
-  std::unique_ptr<Packer> packer_;
-};
 
 }  // namespace dlhook::analyzer::kineto

@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "analyzer/doctor/machine.h"
-#include "analyzer/doctor/print.h"
 #include "tests/analyzer/test_trace.h"
 
 namespace dlhook::analyzer {

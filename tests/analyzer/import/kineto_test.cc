@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <ctime>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -360,6 +361,18 @@ TEST_F(Kineto, RefusalsSayWhatWasExpected) {
   EXPECT_THAT(Trouble("c.json", "{\"traceEvents\": []}"), HasSubstr("no operators, calls or GPU work"));
   EXPECT_THAT(Trouble("d.json", "{\"traceEvents\": [" + std::string(1000, '[')), HasSubstr("values inside each other"));
   EXPECT_THAT(Trouble("e.json", "not json"), HasSubstr("expected the JSON trace of torch.profiler"));
+}
+
+// In time that grows with the events, not with their square (17 s of a processor).
+TEST_F(Kineto, ManyRangesInsideOneAnother) {
+  constexpr int kDepth = 60'000;
+  std::vector<std::string> events;
+  for (int i = 0; i < kDepth; ++i) events.push_back(Event("user_annotation", "range", i, 3 * kDepth - 2 * i));
+  const std::string path = folder_.Write("deep.json", Json(events));
+  const clock_t start = clock();
+  const absl::StatusOr<ImportedTrace> trace = ImportKineto(path);
+  EXPECT_TRUE(trace.ok()) << trace.status();
+  EXPECT_LT((clock() - start) / CLOCKS_PER_SEC, 6);
 }
 
 TEST_F(Kineto, ImpossibleTimesAreCounted) {

@@ -37,8 +37,8 @@ TEST(LossesTest, DifferencesAreTold) {
 TEST(LossesTest, OfVariationsThatChangeNumericsAreMissed) {
   TriedProgram program = {.unit = "training step"};
   program.variations = {
-      {.name = "TF32=1", .times_ns = {1}, .changes_numerics = true},
-      {.name = "BF16=1", .times_ns = {1}, .changes_numerics = true, .losses = "printed losses differ"}};
+      {.variation = {.name = "TF32=1", .changes_numerics = true}, .times_ns = {1}},
+      {.variation = {.name = "BF16=1", .changes_numerics = true}, .times_ns = {1}, .losses = "printed losses differ"}};
   const std::vector<Table> tables = TryTables(program);
   ASSERT_EQ(tables.size(), 2U);
   EXPECT_EQ(Text(tables[1], 0, "cost"), "changes numerics: the program printed no loss to compare");
