@@ -1,6 +1,5 @@
 // Rule faster-form: modules of one list that are called one by one, and whose results are joined (cat, stack): heads, tables.
 
-#include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 
 namespace dlhook::analyzer::inline findings {

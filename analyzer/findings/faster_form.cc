@@ -16,12 +16,9 @@
 // The gain is at most the time of these operations, on a GPU that of their kernels: how much the other form takes is not
 // known. The last five and the gradients are judged on the CPU only.
 
-#include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/op_kind.h"
-#include "analyzer/model/scope_looks.h"
-#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

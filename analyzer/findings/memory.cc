@@ -5,10 +5,8 @@
 // kept-activations: where memory is scarce, half of the peak is kept for the backward pass by one layer.
 // fragmented-memory: when most is held, the allocator has reserved much more.
 
-#include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/steps/measured_steps.h"
-#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

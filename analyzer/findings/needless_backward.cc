@@ -8,7 +8,6 @@
 // PyTorch's own that update each tensor separately, and unless the program may update others by itself (add_).
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 
 namespace dlhook::analyzer::inline findings {

@@ -1,6 +1,4 @@
-#include "absl/strings/str_cat.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

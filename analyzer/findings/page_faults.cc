@@ -4,9 +4,7 @@
 // freed: each step touches new pages, which the kernel clears. Counted are the faults of the thread that runs the
 // steps; what a page costs, the launcher measured. Faults for memory that the process keeps are no loss.
 
-#include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

@@ -1,21 +1,13 @@
-// Rule recompilations: torch.compile or tf.function compiles again in steady steps, for sizes or values that it has not
-// seen.
+// Rule recompilations: torch.compile or tf.function compiles again in steady steps, for sizes or values that it has not seen. Both number
+// what they compile (scope_names.h). It was compiled just before it ran first; the loss is what the steps in which that was take beyond the
+// others' median. Few sizes are soon compiled, so there must be several recompilations, one of them in the later half of the run.
 //
-// Both number what they compile (scope_names.h). It was compiled just before it ran first; the loss is what the steps in
-// which that was take beyond the others' median. Few sizes are soon compiled, so there must be several recompilations, one
-// of them in the later half of the run.
-//
-// Rule recompile-limit: torch.compile compiled a function so often that it stopped: for whatever none of its versions
-// allows, the function runs uncompiled from then on.
-//
-// Condition: PyTorch kept that the limit was reached. The gain is what the median of the steps in which none of the
-// function's regions runs takes beyond that of the steps in which one does. If no such steps are left after warm-up, it is
-// not known: information.
+// Rule recompile-limit: torch.compile compiled a function so often that it stopped: whatever none of its versions allows runs uncompiled
+// from then on. The gain is what the median of the steps in which none of the function's regions runs takes beyond that of the others; if
+// there are no such steps after warm-up, it is not known: information.
+
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/strip.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

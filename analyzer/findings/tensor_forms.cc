@@ -12,9 +12,7 @@
 
 #include <cmath>
 
-#include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
