@@ -341,7 +341,10 @@ TEST(DiffRunsTest, RowsOfOtherLayersAreNoBatch) {
   other.batch = 24;
   EXPECT_THAT(Sentence(Diff(base, other)), HasSubstr(" per sample"));
   other.batch_is_rows = true;
-  EXPECT_THAT(Sentence(Diff(base, other)), AllOf(HasSubstr(" slower per training step"), Not(HasSubstr("batch"))));
+  const auto is_of_steps = AllOf(HasSubstr(" slower per training step"), Not(HasSubstr("batch")));
+  EXPECT_THAT(Sentence(Diff(base, other)), is_of_steps);
+  const TrainingRun one(base), two(base), three(other), four(other);
+  EXPECT_THAT(Sentence(Diff({&one, &two}, {&three, &four})), is_of_steps);
 }
 
 // One size of everything that is computed is so many times the other side's: these are rows, whatever a step is.
