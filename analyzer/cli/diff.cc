@@ -179,17 +179,16 @@ class OpenedSide {
   std::vector<AnalyzedRun> analyzed_;
 };
 
-int PrintDiff(RunsDiff diff, const BaseSide<const OpenedSide*>& base, const NewSide<const OpenedSide*>& new_side,
-              const DiffOptions& options) {
+int PrintDiff(RunsDiff diff, const OpenedSide& base, const OpenedSide& new_side, const DiffOptions& options) {
   if (options.hides_noise) HideNoise(diff.tables);
   if (options.limit) {
     for (Table& table : diff.tables) LimitRows(*options.limit, &table);
   }
   Report report;
-  report.run = (*new_side)->first();
-  report.base = (*base)->first();
-  report.more_runs = (*new_side)->others();
-  report.more_bases = (*base)->others();
+  report.run = new_side.first();
+  report.base = base.first();
+  report.more_runs = new_side.others();
+  report.more_bases = base.others();
   report.environment = std::move(diff.environment);
   report.tables = std::move(diff.tables);
   report.width = OutputWidth(STDOUT_FILENO);
@@ -258,17 +257,16 @@ int RunDiff(const Args& args) {
     return Fail("diff", status);
   if (absl::Status status = new_side.Open("NEW", paths->new_side, options->of_tables); !status.ok())
     return Fail("diff", status);
-  const BaseSide before(base.findings());
-  const NewSide after(new_side.findings());
+  const auto before = base.findings();
+  const auto after = new_side.findings();
   const std::vector<FindingChange> changes = ChangedFindings(before, after);
   absl::StatusOr<RunsDiff> diff =
-      DiffRuns(BaseSide(base.analyzed()), NewSide(new_side.analyzed()), options->kinds, OwnFindingsOf(changes));
+      DiffRuns(base.analyzed(), new_side.analyzed(), options->kinds, OwnFindingsOf(changes));
   if (!diff.ok()) return Fail("diff", diff.status());
   diff->tables.insert(diff->tables.begin() + kTablesOfAll, FindingsDiff(changes));
   const Gate gate =
       options->fail_above_percent ? diff->decision.SlowerThan(*options->fail_above_percent) : Gate::kPasses;
-  int exit_code =
-      PrintDiff(*std::move(diff), BaseSide<const OpenedSide*>(&base), NewSide<const OpenedSide*>(&new_side), *options);
+  int exit_code = PrintDiff(*std::move(diff), base, new_side, *options);
   const bool is_base_damaged = base.PrintDamage();
   if (new_side.PrintDamage() || is_base_damaged) exit_code = kExitBadInput;
   if (gate == Gate::kCannotTell) {

@@ -168,7 +168,7 @@ absl::StatusOr<RunsDiff> DiffFolders(const std::vector<std::string>& base, const
       sides[is_other].push_back({&model, analyses.emplace_back(&model).options()});
     }
   }
-  return DiffRuns(BaseSide(sides[0]), NewSide(sides[1]), {});
+  return DiffRuns(sides[0], sides[1], {});
 }
 
 }  // namespace dlhook::analyzer::cli

@@ -8,7 +8,7 @@
 //   dense gradients        an embedding's gradient is as large as its table, however few rows a batch reads
 //   packed sequences       a recurrent network computes each time step by itself
 //   recurrent cells        the program does so: LSTMCell, GRUCell or RNNCell in a loop
-//   equal modules          equal_modules.cc
+//   equal modules          tensor_forms.cc
 //   sizes of tensors       tensor_forms.cc
 //   LSTM by parts          a product for each time step, where oneDNN computes all in one call
 //   recomputation          checkpoints compute the forward pass again: information, as they save memory

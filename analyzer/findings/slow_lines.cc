@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kSlowLinesPercent = 10;
 constexpr int64_t kLeastSamplesOfStretch = 8;
-constexpr double kEachStep = 0.5;  // processes that begin
+constexpr double kStartsEachStep = 0.5;  // processes that begin
 constexpr double kWaitForChildPercent = 5;
 constexpr int64_t kSmallBatch = 16;
 constexpr double kMostlyReleases = 0.5;                        // of a stretch
@@ -63,7 +63,7 @@ std::string StartedProcesses(const StepFacts& facts) {
   facts.ForEachLook([&](ProcessIndex, const StateLook& look) {
     waited_ns += static_cast<double>(look.sums.found_ns[static_cast<size_t>(BlockedIn::kChild)]) / facts.count();
   });
-  if (started >= kEachStep) {
+  if (started >= kStartsEachStep) {
     return absl::StrFormat("%.0f %s %s in each %s.", started, started < 1.5 ? "process" : "processes",
                            started < 1.5 ? "begins" : "begin", facts.StepNoun());
   }

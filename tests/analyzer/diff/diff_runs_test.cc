@@ -70,10 +70,10 @@ TEST(DiffRunsTest, AProgramThatFailedIsSaidTo) {
   AnalyzedRun failed = other.analyzed();
   failed.failure = "ended with code 1";
   using Side = std::vector<AnalyzedRun>;
-  const auto diff = DiffRuns(BaseSide(Side{base.analyzed()}), NewSide(Side{failed}), {});
+  const auto diff = DiffRuns(Side{base.analyzed()}, Side{failed}, {});
   ASSERT_TRUE(diff.ok());
   EXPECT_THAT(Sentence(*diff), ContainsRegex("^NEW ended with code 1, behind 8. steady steps \\(BASE: 8.\\): no diff"));
-  const auto both = DiffRuns(BaseSide(Side{failed}), NewSide(Side{failed}), {});
+  const auto both = DiffRuns(Side{failed}, Side{failed}, {});
   ASSERT_TRUE(both.ok());
   EXPECT_THAT(Sentence(*both), StartsWith("both sides ended with code 1: no difference: "));
 }
