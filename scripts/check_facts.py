@@ -21,10 +21,9 @@ JUDGES = ("work", "diff", "findings", "answer")
 ROWS = "compares tables row by row, whatever they are about"
 TEXT = "the rows of work are text still: what kind of layer each has is not kept with it"
 KEPT = {
-    ("tables", "analyzer/diff/changes.cc"): (4, ROWS),
-    ("tables", "analyzer/diff/match_rows.cc"): (1, ROWS),
+    ("tables", "analyzer/diff/changes.cc"): (5, ROWS),
     ("tables", "analyzer/diff/measured_run.cc"): (4, ROWS),
-    ("labels", "analyzer/diff/match_rows.cc"): (1, ROWS),
+    ("labels", "analyzer/diff/changes.cc"): (1, ROWS),
     ("tables", "analyzer/diff/contributions.cc"): (3, TEXT),
     ("tables", "analyzer/diff/differences.cc"): (1, TEXT),
     ("tables", "analyzer/diff/divide_change.cc"): (4, TEXT),

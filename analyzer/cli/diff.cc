@@ -173,17 +173,17 @@ class OpenedSide {
   std::vector<AnalyzedRun> analyzed_;
 };
 
-absl::StatusOr<int> PrintDiff(RunsDiff diff, const BaseSide<const OpenedSide*>& base,
-                              const NewSide<const OpenedSide*>& new_side, const DiffOptions& options) {
+absl::StatusOr<int> PrintDiff(RunsDiff diff, const OpenedSide& base, const OpenedSide& new_side,
+                              const DiffOptions& options) {
   if (options.hides_noise) HideNoise(diff.tables);
   if (options.limit) {
     for (Table& table : diff.tables) LimitRows(*options.limit, &table);
   }
   Report report;
-  report.run = (*new_side)->first();
-  report.base = (*base)->first();
-  report.more_runs = (*new_side)->others();
-  report.more_bases = (*base)->others();
+  report.run = new_side.first();
+  report.base = base.first();
+  report.more_runs = new_side.others();
+  report.more_bases = base.others();
   report.environment = std::move(diff.environment);
   report.tables = std::move(diff.tables);
   report.width = OutputWidth();
@@ -245,15 +245,13 @@ absl::StatusOr<int> RunDiff(const Args& args) {
   OpenedSide base, new_side;
   RETURN_IF_ERROR(base.Open("BASE", paths.base, options.of_tables));
   RETURN_IF_ERROR(new_side.Open("NEW", paths.new_side, options.of_tables));
-  const BaseSide before(base.findings());
-  const NewSide after(new_side.findings());
+  const auto before = base.findings();
+  const auto after = new_side.findings();
   const std::vector<FindingChange> changes = ChangedFindings(before, after);
-  ASSIGN_OR_RETURN(RunsDiff diff, DiffRuns(BaseSide(base.analyzed()), NewSide(new_side.analyzed()), options.kinds,
-                                           OwnFindingsOf(changes)));
+  ASSIGN_OR_RETURN(RunsDiff diff, DiffRuns(base.analyzed(), new_side.analyzed(), options.kinds, OwnFindingsOf(changes)));
   diff.tables.insert(diff.tables.begin() + kTablesOfAll, FindingsDiff(changes));
   const Gate gate = options.fail_above_percent ? diff.decision.SlowerThan(*options.fail_above_percent) : Gate::kPasses;
-  ASSIGN_OR_RETURN(int exit_code, PrintDiff(std::move(diff), BaseSide<const OpenedSide*>(&base),
-                                            NewSide<const OpenedSide*>(&new_side), options));
+  ASSIGN_OR_RETURN(int exit_code, PrintDiff(std::move(diff), base, new_side, options));
   const bool is_base_damaged = base.PrintDamage();
   if (new_side.PrintDamage() || is_base_damaged) exit_code = kExitBadInput;
   if (gate == Gate::kCannotTell) {
@@ -271,7 +269,7 @@ absl::StatusOr<RunsDiff> DiffFolders(const std::vector<std::string>& base, const
   OpenedSide before, after;
   RETURN_IF_ERROR(before.Open("BASE", base, {}));
   RETURN_IF_ERROR(after.Open("NEW", others, {}));
-  return DiffRuns(BaseSide(before.analyzed()), NewSide(after.analyzed()), {});
+  return DiffRuns(before.analyzed(), after.analyzed(), {});
 }
 
 Command DiffCommand() {

@@ -262,9 +262,8 @@ double ApartNs(const MeasuredRun& slower, double factor, const MeasuredRun& fast
 
 }  // namespace
 
-Decision Decide(const BaseSide<const MeasuredRun*>& base, const NewSide<const MeasuredRun*>& new_side, const Pace& pace,
-                bool is_same_work, std::pair<double, double> flops) {
-  const MeasuredRun &before = **base, &after = **new_side;
+Decision Decide(const MeasuredRun& before, const MeasuredRun& after, const Pace& pace, bool is_same_work,
+                std::pair<double, double> flops) {
   const double base_samples = before.steps.samples(), samples = after.steps.samples();
   const double work_ratio = flops.first > 0 ? flops.second / flops.first : 0;
   Decision decision;

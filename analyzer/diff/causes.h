@@ -64,8 +64,8 @@ struct Decision {
 inline constexpr double kFalseAlarms = kAlpha / 2;  // slower is one of two ways to differ
 
 // `pace`: as measured on the work that both runs did. `flops`: of a step's library calls on both sides; {0, 0}: not known.
-Decision Decide(const BaseSide<const MeasuredRun*>& base, const NewSide<const MeasuredRun*>& new_side, const Pace& pace,
-                bool is_same_work, std::pair<double, double> flops = {});
+Decision Decide(const MeasuredRun& base, const MeasuredRun& new_side, const Pace& pace, bool is_same_work,
+                std::pair<double, double> flops = {});
 
 enum class CauseKind : uint8_t {
   kCompilation,

@@ -47,7 +47,7 @@ struct RowPair {
 // Every row of both tables is in exactly one pair. Matched in this order: equal in what the row is and how it is done;
 // equal in what it is (several: in the order of the rows); of the same form, most similar sizes first (at least half of
 // them equal, unless both rows belong to the same layer). `names`: see RowKey.
-std::vector<RowPair> MatchRows(BaseSide<const Table*> base, NewSide<const Table*> new_side, const NameMap& names);
+std::vector<RowPair> MatchRows(const Table& base, const Table& new_side, const NameMap& names);
 
 // Matches layers of the two runs even if their names differ: a layer inserted into an nn.Sequential shifts the names of
 // all later ones.
@@ -59,7 +59,7 @@ struct NetworkSide {
 // Aligns the two networks in the order of their forward passes (Needleman and Wunsch, 1970) by the problems that a
 // layer's forward pass computes, its kind of work and its name. A layer of BASE that has no match, but whose name
 // belongs to another layer in NEW, gets a name that no row has. Unchanged names are not in the map.
-NameMap MatchLayerNames(BaseSide<NetworkSide> base, NewSide<NetworkSide> new_side);
+NameMap MatchLayerNames(const NetworkSide& base, const NetworkSide& new_side);
 
 enum class Speed {
   kEqual,  // to the nanosecond
@@ -114,8 +114,7 @@ struct TableChanges {
 };
 
 // Not judged yet. Both tables must outlive the result.
-TableChanges CompareTables(BaseSide<const MeasuredTable*> base, NewSide<const MeasuredTable*> new_side,
-                           const NameMap& names);
+TableChanges CompareTables(const MeasuredTable& base, const MeasuredTable& new_side, const NameMap& names);
 
 // `work`: made from the tables `work` (WorkTable).
 Pace FindPace(const TableChanges& work);

@@ -144,8 +144,7 @@ double PartsOfRequest(const Side& before, const Side& after, const NameMap& name
   constexpr double kLeastParts = 3, kSameWork = 0.25;  // the second as a logarithm
   const ComparedSteps &base = before.run.steps, &now = after.run.steps;
   if (base.kind == StepKind::kTraining || now.kind != base.kind || base.count() == 0 || now.count() == 0) return 1;
-  const TableChanges work = CompareTables(BaseSide<const MeasuredTable*>(&before.run.tables.front()),
-                                          NewSide<const MeasuredTable*>(&after.run.tables.front()), names);
+  const TableChanges work = CompareTables(before.run.tables.front(), after.run.tables.front(), names);
   double all_ns = 0, alike_ns = 0, flops = 0, other_flops = 0;
   const double requests = static_cast<double>(now.count()) / static_cast<double>(base.count());
   for (const RowChange& row : work.rows) {
@@ -265,33 +264,30 @@ const std::vector<TableKind>& ComparableTables() {
   return kTableKinds;
 }
 
-absl::StatusOr<RunsDiff> DiffRuns(const BaseSide<std::vector<AnalyzedRun>>& base,
-                                  const NewSide<std::vector<AnalyzedRun>>& new_side,
+absl::StatusOr<RunsDiff> DiffRuns(const std::vector<AnalyzedRun>& base, const std::vector<AnalyzedRun>& new_side,
                                   const std::vector<const TableKind*>& kinds, std::vector<OwnFinding> own_findings) {
   std::vector<const TableKind*> all = {&kWork};
   absl::c_copy_if(kinds, std::back_inserter(all), [](const TableKind* kind) { return kind->name != kWork.name; });
-  const StepChoice steps(*base, *new_side);
-  const GpuTimes gpu_times = LeastGpuTimes(*base, *new_side);
-  absl::StatusOr<Side> before = MeasureSide(*base, steps, gpu_times, all);
+  const StepChoice steps(base, new_side);
+  const GpuTimes gpu_times = LeastGpuTimes(base, new_side);
+  absl::StatusOr<Side> before = MeasureSide(base, steps, gpu_times, all);
   if (!before.ok()) return before.status();
-  absl::StatusOr<Side> after = MeasureSide(*new_side, steps, gpu_times, all);
+  absl::StatusOr<Side> after = MeasureSide(new_side, steps, gpu_times, all);
   if (!after.ok()) return after.status();
   before->input.run = &before->run;
   after->input.run = &after->run;
-  const NameMap names = MatchLayerNames(BaseSide(NetworkOf(*base)), NewSide(NetworkOf(*new_side)));
+  const NameMap names = MatchLayerNames(NetworkOf(base), NetworkOf(new_side));
   const double parts = PartsOfRequest(*before, *after, names);
   if (parts > 1) before->Scale(1 / parts);
   if (parts < 1) after->Scale(parts);
   std::vector<TableChanges> changes;
   for (size_t i = 0; i < all.size(); ++i) {
-    changes.push_back(CompareTables(BaseSide<const MeasuredTable*>(&before->run.tables[i]),
-                                    NewSide<const MeasuredTable*>(&after->run.tables[i]), names));
+    changes.push_back(CompareTables(before->run.tables[i], after->run.tables[i], names));
   }
   ForgetRows(*before, *after);
   if (parts == 1) TakeRows(changes.front(), before->run.steps, after->run.steps);
   const Pace pace = FindPace(changes.front());
-  const std::vector<Difference> differences =
-      FindDifferences(BaseSide(before->input), NewSide(after->input), changes.front(), names);
+  const std::vector<Difference> differences = FindDifferences(before->input, after->input, changes.front(), names);
   RunsDiff diff;
   diff.environment = EnvironmentText(differences);
   diff.differences = differences;
@@ -301,11 +297,10 @@ absl::StatusOr<RunsDiff> DiffRuns(const BaseSide<std::vector<AnalyzedRun>>& base
     flops.first += cells.Flops(true);
     flops.second += cells.Flops(false);
   }
-  diff.decision = Decide(BaseSide<const MeasuredRun*>(&before->run), NewSide<const MeasuredRun*>(&after->run), pace,
-                         differences.empty(), flops);
+  diff.decision = Decide(before->run, after->run, pace, differences.empty(), flops);
   diff.decision.parts = parts;
   for (OwnFinding& finding : own_findings) {
-    const Runs& runs = finding.is_of_new ? *new_side : *base;
+    const Runs& runs = finding.is_of_new ? new_side : base;
     finding.steps = std::max(static_cast<double>(MainSteps(runs.front().options.analysis->steps()).AllCount()), 1.0);
   }
   AddLongerSteps(own_findings, before->run.steps, after->run.steps, diff.decision);

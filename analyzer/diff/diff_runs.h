@@ -63,8 +63,7 @@ struct RunsDiff {
 };
 
 // At least one run a side. `kinds` must be comparable (measured_run.h).
-absl::StatusOr<RunsDiff> DiffRuns(const BaseSide<std::vector<AnalyzedRun>>& base,
-                                  const NewSide<std::vector<AnalyzedRun>>& new_side,
+absl::StatusOr<RunsDiff> DiffRuns(const std::vector<AnalyzedRun>& base, const std::vector<AnalyzedRun>& new_side,
                                   const std::vector<const TableKind*>& kinds,
                                   std::vector<OwnFinding> own_findings = {});
 

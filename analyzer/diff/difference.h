@@ -70,7 +70,7 @@ struct Environment {
 Environment EnvironmentOf(const TraceModel& model, const MachineLoad& load);
 
 // Unset settings count as "none"; anything else is compared only if both sides know it.
-std::vector<Difference> EnvironmentDifferences(const BaseSide<Environment>& base, const NewSide<Environment>& new_side);
+std::vector<Difference> EnvironmentDifferences(const Environment& base, const Environment& new_side);
 
 // "PyTorch 2.13.0 -> 2.14.0, another build of libtorch_cpu.so; OMP_NUM_THREADS none -> 1"; empty: none of `differences`
 // is in the environment.
@@ -92,7 +92,7 @@ struct DifferenceInput {
 std::string ProgramOf(const TraceModel& model);
 
 // `work`: made from the tables `work` (WorkTable).
-std::vector<Difference> FindDifferences(const BaseSide<DifferenceInput>& base, const NewSide<DifferenceInput>& new_side,
+std::vector<Difference> FindDifferences(const DifferenceInput& base, const DifferenceInput& new_side,
                                         const TableChanges& work, const NameMap& names);
 
 // The most important ones of the programs: "batch 8 -> 16; calls a step: reorder 15 -> 7"; empty: none.

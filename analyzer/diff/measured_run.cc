@@ -176,6 +176,7 @@ void MergeSteps(const ComparedSteps& run, ComparedSteps& steps) {
   steps.validations += run.validations;
   steps.validation_steps += run.validation_steps;
   steps.validation_ns += run.validation_ns;
+  steps.batch_is_rows |= run.batch_is_rows;
   if (steps.batch != run.batch) steps.batch = 0;
 }
 

@@ -7,7 +7,6 @@
 // needs its gradient, as when a generator learns from its critic. Nor does a layer count that runs several times in a pass: a
 // recurrent cell's gradient is that of its state.
 
-#include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/op_kind.h"
 

@@ -10,9 +10,7 @@
 // by the functions that call them, the gain is their time.
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/table/table_ops.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline findings {

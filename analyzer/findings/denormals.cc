@@ -9,7 +9,6 @@
 // the others' growth. Of a long run every k-th step
 // counts: quartiles of thousands are exact enough.
 
-#include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 
 namespace dlhook::analyzer::inline findings {

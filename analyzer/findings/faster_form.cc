@@ -8,7 +8,7 @@
 //   dense gradients        an embedding's gradient is as large as its table, however few rows a batch reads
 //   packed sequences       a recurrent network computes each time step by itself
 //   recurrent cells        the program does so: LSTMCell, GRUCell or RNNCell in a loop
-//   equal modules          equal_modules.cc
+//   equal modules          tensor_forms.cc
 //   sizes of tensors       tensor_forms.cc
 //   LSTM by parts          a product for each time step, where oneDNN computes all in one call
 //   recomputation          checkpoints compute the forward pass again: information, as they save memory
@@ -16,12 +16,9 @@
 // The gain is at most the time of these operations, on a GPU that of their kernels: how much the other form takes is not
 // known. The last five and the gradients are judged on the CPU only.
 
-#include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/op_kind.h"
-#include "analyzer/model/scope_looks.h"
-#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

@@ -4,7 +4,6 @@
 #include "analyzer/findings/finding.h"
 #include "analyzer/table/table.h"
 #include "analyzer/tables/tables.h"
-#include "analyzer/work/noise.h"
 #include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -38,8 +37,7 @@ struct FindingChange {
 };
 // The largest change first. A finding is a side's if more than half of its runs have it. Findings are matched by rule; where a
 // rule has several in a run, by place too.
-std::vector<FindingChange> ChangedFindings(const BaseSide<FindingsOfRuns>& base,
-                                           const NewSide<FindingsOfRuns>& new_side);
+std::vector<FindingChange> ChangedFindings(const FindingsOfRuns& base, const FindingsOfRuns& new_side);
 Table FindingsDiff(const std::vector<FindingChange>& changes);
 
 // Whether a rule's findings are causes: not what another cause often brings about (page faults, time between operations).

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/scope_looks.h"

@@ -3,12 +3,10 @@
 #include "analyzer/gpu/gpu_idle.h"
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/layers/functions/askers.h"
-#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
 #include "analyzer/tables/gpu/idle_shares.h"
 

@@ -1,21 +1,12 @@
-// Rules pageable-copies and small-copies: copies that the program waits for while the GPU computes nothing.
+// Rules about calls during which the GPU computes nothing. What those about copies claim is subtracted from the cause "copies" of gpu-idle.
 //
-// pageable-copies: the driver stages an asynchronous copy of unpinned memory, which is slow and does not overlap with
-// compute.
+// copied-again: steps copy the same contents to the GPU again. The shim samples some bytes of each larger copy from the host (trace::Copy):
+// equal samples of the same place in nearly all steps.
+// pageable-copies: the driver stages an asynchronous copy of unpinned memory, which is slow and does not overlap with compute.
 // small-copies: many copies to the GPU, each with the fixed cost of a call.
-// Copies that copied-again names are its own. The time that these rules claim is subtracted from the cause "copies"
-// of gpu-idle.
-//
-// Rule copied-again: steps copy the same contents to the GPU again.
-//
-// The shim samples some bytes of each larger copy from the host (trace::Copy). Equal samples of the same place in
-// nearly all steps mean that the contents do not change, or hardly.
-//
-// Rule gpu-allocations: steady steps allocate and free GPU memory. Frameworks' allocators keep memory for reuse;
-// cudaFree waits for the GPU.
+// gpu-allocations: steady steps allocate and free GPU memory, which frameworks' allocators keep; cudaFree waits for the GPU.
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/layers/functions/askers.h"
 #include "analyzer/tables/gpu/gpu_tables.h"

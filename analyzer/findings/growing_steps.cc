@@ -12,12 +12,10 @@
 #include <cmath>
 #include <numeric>
 
-#include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/steps/measured_steps.h"
-#include "analyzer/table/table_ops.h"
 #include "analyzer/time/thread_activity.h"
 
 namespace dlhook::analyzer::inline findings {

@@ -7,7 +7,6 @@
 
 #include <cmath>
 
-#include "absl/strings/str_format.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/onednn_text.h"

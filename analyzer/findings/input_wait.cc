@@ -10,11 +10,9 @@
 #include <cmath>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/table/table_ops.h"
 #include "analyzer/work/preparing.h"
 #include "analyzer/work/source_lines.h"
 

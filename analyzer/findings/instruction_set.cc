@@ -1,19 +1,13 @@
-// Rule instruction-set: oneDNN or OpenBLAS computes with narrower vectors than the processor has.
+// Rule instruction-set: oneDNN or OpenBLAS computes with narrower vectors than the processor has. oneDNN's implementations name their
+// instruction set; what has no such name counts only where a variable limits it. OpenBLAS names its kernels nowhere: only its variable
+// tells. A limit that the implementations that ran don't show is no loss, nor one to vectors as wide as the processor's units (Zen 4 has
+// AVX-512 in units of 256 bits). The gain: at most as many operations in a cycle more as the vectors are wider (tests/bench/findings.py).
 //
-// oneDNN's implementations name their instruction set; what it computes without such a name counts only where a variable
-// limits it. OpenBLAS names its kernels nowhere: only its variable tells. A limit that the implementations that ran don't
-// show is no loss, nor one to vectors as wide as the processor's units (Zen 4 has AVX-512 in units of 256 bits).
-//
-// The gain: at most as many operations in a cycle more as the vectors are wider (tests/bench/findings.py measures it).
-//
-// Rule reference-implementation: oneDNN computes with its reference implementation, loops that are written to be right,
-// as it has no other for this shape, type or format, or none with the instructions that it may use; or it computes a grouped
-// convolution, of which each group is small, as a product for each group. The same of products that the reference BLAS
-// computes: Netlib's, R's copy of it or GSL's, which have neither vector instructions of their own nor threads.
-//
-// The gain: at most the time; how much faster another one would be is not known.
+// Rule reference-implementation: oneDNN computes with its reference implementation, loops that are written to be right, as it has no other
+// for this shape, type or format; or a grouped convolution of small groups as a product for each. The same of products that the reference
+// BLAS computes (Netlib's, R's copy of it, GSL's), without vector instructions of its own or threads. The gain: at most the time.
+
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "analyzer/findings/rules.h"

@@ -1,24 +1,19 @@
-// Rule longer-steps: some steps take much longer than the others, at regular distances or all for the same reason: a loader
-// whose workers are started again for each epoch, a checkpoint each so many steps.
+// Rule longer-steps: some steps take much longer than the others, at regular distances or all for the same reason: a loader whose workers
+// are started again for each epoch, a checkpoint each so many steps. The mean step leaves them out (compared_steps.h). What they do is
+// known by the processes that start in them, by their waiting for input and by the longest time between two lines. Irregular ones in
+// which no process starts and, on an idle machine, no line stands out are taken for interruptions by other programs, and so are regular
+// ones without any reason that are longer by no more than others' time slices; those that compile belong to recompilations.
 //
-// The mean step leaves them out (compared_steps.h). What they do is known by the processes that start in them, by their
-// waiting for input and by the longest time between two lines. Irregular ones in which no process starts and, on an idle
-// machine, no line stands out are taken for interruptions by other programs, and so are regular ones without any reason that
-// are longer by no more than others' time slices; those that compile belong to recompilations.
-// The gain: what they take beyond the mean step, spread over all steps.
+// Validation between the steps is in no step: it is told where it takes longer than they do. One pass right behind each step, with as many
+// rows and without an operation before it that makes other data, is taken for the same batch once more (a metric of the training).
 //
-// Validation between the steps is in no step: it is told where it takes longer than they do. One pass right behind each step,
-// with as many rows as that and without an operation before it that makes other data, is taken for the same batch once more (a
-// metric of the training).
+// Rule warm-up: a run so short that its first steps take much of it: searching for algorithms, compiling, creating primitives. Only
+// information: no steady step gets faster.
 //
-// Rule warm-up: a run so short that its first steps take much of it: searching for algorithms, compiling, creating
-// primitives. Only information: no steady step gets faster.
-//
-// The time: what the warm-up steps take beyond as many steady ones, spread over all steps.
-#include "absl/strings/str_format.h"
+// The gain of both: what these steps take beyond as many others, spread over all steps.
+
 #include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/table/table_ops.h"
 #include "analyzer/work/generation.h"
 
 namespace dlhook::analyzer::inline findings {

@@ -1,24 +1,17 @@
-// Rule lower-precision: products and convolutions in float32, where the hardware computes a shorter type faster. Only
-// information: results change, so it is never said where the program decided otherwise or uses such a type already.
+// Rule lower-precision: products and convolutions in float32, where the hardware computes a shorter type faster. Only information:
+// results change, so it is never said where the program decided otherwise or uses such a type already. bfloat16 on the CPU, where the
+// processor has instructions for it and dlhook calibrate measured its peak; TF32 for cuBLAS's products, from compute capability 8.0 on.
+// The gain: at most t (1 - bound in that type / bound in float32), so a call keeps its distance from its bound.
 //
-// On the CPU bfloat16, where the processor has instructions for it and dlhook calibrate measured its peak; on a GPU TF32
-// for cuBLAS's products, from compute capability 8.0 on. The gain: at most t (1 - bound in that type / bound in float32),
-// so a call keeps its distance from its bound.
+// Rule float64: products and convolutions in double precision take twice as long: half as many numbers fit into a register and into
+// the memory bandwidth. So do PyTorch's own operations where a float64 array is among their operands (NumPy's default). Types are not
+// recorded, but a conversion is: inside of an operation, to as many bytes as this makes, or behind it, to half as many. The half is the
+// size of an operand of a float32 call, the whole of none; and an operation beside it that makes as much returns floating numbers only.
 //
-// Rule float64: products and convolutions in double precision. They take twice as long as in single precision, because
-// half as many numbers fit into a vector register and into the memory bandwidth.
-//
-// PyTorch's own operations do so where a float64 array is among their operands (NumPy's default). Types are not recorded, but a
-// conversion is: inside of an operation, to as many bytes as this makes, or behind it, to half as many. The half is the size of an
-// operand of a float32 call, the whole of none; and an operation beside it that makes as much returns floating numbers only.
-//
-// Rule type-conversions: tensors are converted to another type in each step (PyTorch's aten::_to_copy, on the CPU).
-//
-// Autocast converts inside of an operation, before the product; weights too, once in a forward pass where their gradients are
-// computed, else for each use. The program's own conversions are operations by themselves (aten::to): outside of its modules
-// of what it has just made or read, data in float64, say. Networks in channels_last convert the memory format so, too.
+// Rule type-conversions: tensors are converted to another type in each step (PyTorch's aten::_to_copy, on the CPU). Autocast converts
+// inside of an operation; weights too, once in a forward pass where their gradients are computed, else for each use. The program's own
+// conversions are operations by themselves (aten::to). Networks in channels_last convert the memory format so, too.
 
-#include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/op_cost.h"

@@ -9,16 +9,15 @@
 // gradients into a flat buffer that is updated as one (DeepSpeed's ZeRO).
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kNeedlessPercent = 5;
-constexpr double kLeastPasses = 2.5;     // through one node
-constexpr double kLeastGradients = 1.6;  // for each parameter that is updated
-constexpr double kMoreGradients = 4;     // than that, at least
+constexpr double kLeastPassesOfNode = 2.5;  // through one node
+constexpr double kLeastGradients = 1.6;     // for each parameter that is updated
+constexpr double kMoreGradients = 4;        // than that, at least
 constexpr std::array<absl::string_view, 9> kOptimizers = {"SGD",    "Adam",  "AdamW", "RMSprop", "Adagrad",
                                                           "Adamax", "NAdam", "RAdam", "Adadelta"};
 constexpr std::array<absl::string_view, 4> kUpdates = {"add_", "sub_", "addcdiv_", "lerp_"};
@@ -58,7 +57,7 @@ std::vector<Finding> FindPassesAgain(const StepFacts& facts) {
   double ns = 0, gain_ns = 0, all_runs = 0, all_nodes = 0;
   std::set<LayerIndex> layers;
   for (const auto& [layer, sum] : by_layer) {
-    if (sum.runs < kLeastPasses * sum.nodes) continue;
+    if (sum.runs < kLeastPassesOfNode * sum.nodes) continue;
     layers.insert(layer);
     ns += sum.ns;
     gain_ns += sum.ns * (1 - sum.nodes / sum.runs);

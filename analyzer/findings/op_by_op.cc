@@ -10,9 +10,7 @@
 // A short program of JAX that Python calls again and again is a loop that JAX could compile, too (lax.scan, vmap), with or
 // without steps: from one run to the next, a good part of the time passes outside of its operations.
 
-#include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

@@ -6,12 +6,10 @@
 // as long from 4 rows on, half as long with one row and a transposed other operand, as nn.Linear has it. How many rows
 // there are is not recorded, so in inference products are information.
 
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/release.h"
 #include "analyzer/model/scope_looks.h"
-#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -41,7 +39,7 @@ struct Loops {
 };
 
 // By op, of the steady steps; an op inside another that counts counts with it.
-std::map<std::string, Loops> LoopsOf(const StepFacts& facts) {
+std::map<std::string, Loops> OwnLoopsOf(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   const ScopeColumns& scopes = model.scopes;
   const std::vector<ScopeName>& names = facts.scope_names();
@@ -116,7 +114,7 @@ std::vector<Finding> FindOwnLoops(const StepFacts& facts) {
   for (uint32_t look = 0; look < looks.size(); ++look) {
     if (absl::StrContains(facts.model().names[looks[look].name], "sparse")) return {};
   }
-  std::map<std::string, Loops> losses = LoopsOf(facts), products;
+  std::map<std::string, Loops> losses = OwnLoopsOf(facts), products;
   if (facts.steps().kind != StepKind::kTraining) {
     for (const auto& [op, loops] : losses) {
       if (IsProduct(op)) products[op] = loops;

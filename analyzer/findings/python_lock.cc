@@ -5,9 +5,7 @@
 // in a framework's ops that go back to Python; and a thread of the same process without any operation or call runs as long.
 // A queue that this thread fills looks the same. Where samples met that thread, they must have met Python.
 
-#include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

@@ -1,29 +1,19 @@
 // Rule repeated-work: a step computes again what has not changed since, or what nothing reads.
 //
-// Parametrized weights (torch.nn.utils.parametrize, weight_norm) are computed from parameters each time they are asked for: in
-// a recurrent network once for each time step. Parameters do not change within a step, so that all but one is for nothing; in
-// inference all are.
-//
-// A model that generates and keeps no key/value cache computes all tokens before the new one again in each pass: the rows of the
-// products with its weights grow by the same small number from pass to pass. With a cache they stay.
-//
-// Tensors that are made from nothing but numbers (full, triu, arange …) are the same in each step.
-//
-// Adapters of low rank (LoRA) beside a weight are a product with another weight, their sum.
-//
-// Layers of a training that compute forward and never backward (a frozen encoder, a teacher) give the same results for the same
-// inputs: whether these come again is not recorded, so that is information.
-//
-// An encoder that runs in each pass of a decoder of single tokens computes the same for all tokens of one text. That a pass has
-// one token of each text is known where its rows are the batch, or an attention has one query. Whether the encoder's input is
-// the same is not recorded: the sentence and the advice say so.
-//
-// A language model that computes the logits of all positions for the next token reads those of one: its last product is followed
-// by `select`, and no operation from there to the next pass takes long enough to have read all of the result.
+//   parametrized weights  (torch.nn.utils.parametrize, weight_norm) parameters do not change within a step: all computations but one
+//                         are for nothing, in inference all
+//   from numbers          tensors that are made from nothing but numbers (full, triu, arange …) are the same in each step
+//   prefixes              a model without a key/value cache: the rows of products with a weight grow by the same small number
+//   unread rows           a part is taken behind the last product, and no operation up to the next pass takes long enough to have read
+//                         all of it
+//   encoder again         it runs in each pass of a decoder of single tokens, whose rows are the batch, or whose attention has one query;
+//                         whether its input is the same is not recorded: sentence and advice say so
+//   frozen layers         compute forward and never backward: whether the same inputs come again is not recorded, so information
+//   adapters              of low rank (LoRA): with a weight beside them a product with another weight, their sum
+
 #include <cmath>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"

@@ -5,18 +5,16 @@
 // are told together, by their longest one's lines. Where looks from outside found the thread blocked, that is said; where
 // samples met a function most, it is named; where most of it passes from the first tensor that is released to the last, that.
 
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/scope_role.h"
-#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kSlowLinesPercent = 10;
 constexpr int64_t kLeastSamplesOfStretch = 8;
-constexpr double kEachStep = 0.5;  // processes that begin
+constexpr double kStartsEachStep = 0.5;  // processes that begin
 constexpr double kWaitForChildPercent = 5;
 constexpr int64_t kSmallBatch = 16;
 constexpr double kMostlyReleases = 0.5;                        // of a stretch
@@ -65,7 +63,7 @@ std::string StartedProcesses(const StepFacts& facts) {
   facts.ForEachLook([&](ProcessIndex, const StateLook& look) {
     waited_ns += static_cast<double>(look.sums.found_ns[static_cast<size_t>(BlockedIn::kChild)]) / facts.count();
   });
-  if (started >= kEachStep) {
+  if (started >= kStartsEachStep) {
     return absl::StrFormat("%.0f %s %s in each %s.", started, started < 1.5 ? "process" : "processes",
                            started < 1.5 ? "begins" : "begin", facts.StepNoun());
   }

@@ -1,32 +1,23 @@
 // Rule slow-products: products that take much longer than they have to.
 //
-// One by one: a layer computes the same product of few rows over and over, where one product of all rows would read the
-// other operand once. The gain: as if its FLOPs were done at the rate of the run's fastest product of the same types
-// (tests/bench/findings.py measures it). dlhook can't see whether the products depend on each other, as in a recurrent
-// network; layers of a recurrent type are left out. A batch of many small products in one call is the same.
-//
-// Slow for its kind: an ordinary product (no side is short) runs at less than a tenth of the rate of a like one of the run.
-// Its shape does not explain that: values below 1.2e-38 made a product of 128x1024x1024 64 times slower (Zen 5, oneDNN). The
-// gain: as if at half of the other's rate.
-//
-// Small requests: inference of one row to four, one request after another, mostly in such products: a batch reads the weights
-// once for all its rows.
-//
-// Far from their bound: only with peaks that dlhook calibrate measured, and while no other program disturbed. A product
-// at less than a quarter of its bound (peaks.h), for the threads that are known to have computed it, is slow; the gain is
-// that of half of the bound. With MKL and OpenBLAS on a Zen 5 core, products of 64x64x64 to 1536x1536x1536 reach half of it or more.
-// Reasons that were seen there: a side of at most 8 (up to 18 times slower for each operation than one of 32) and an
-// inner dimension of 2 to 8 (8 times slower than one of 32). None were transposed operands and leading dimensions (less
-// than 10 %), nor sizes that are no multiple of a vector (up to 40 %).
+//   one by one         the same product of few rows over and over in a layer, where one of all rows would read the other operand once;
+//                      as if at the rate of the run's fastest product of the same types (tests/bench/findings.py measures it). Whether
+//                      they depend on each other is not seen: recurrent layers are left out. So is a batch of small ones in one call
+//   slow for its kind  an ordinary product (no side is short) at less than a tenth of the rate of a like one: values below 1.2e-38 made
+//                      one of 128x1024x1024 64 times slower (Zen 5, oneDNN). As if at half of the other's rate
+//   small requests     inference of one row to four, one request behind the other: a batch reads the weights once for all its rows
+//   far from bound     with peaks that dlhook calibrate measured, undisturbed: less than a quarter of the bound (peaks.h) for the threads
+//                      that are known to have computed it. As if at half of it, which MKL and OpenBLAS reach on a Zen 5 core with 64x64x64
+//                      to 1536x1536x1536. Reasons seen there: a side of at most 8 (up to 18 times slower an operation), an inner dimension
+//                      of 2 to 8 (8 times); none were transposed operands, leading dimensions (10 %) or sizes (40 %)
+
 #include <cmath>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/peaks/peaks.h"
 #include "analyzer/steps/measured_steps.h"
-#include "analyzer/table/table_ops.h"
 #include "analyzer/work/generation.h"
 #include "preload/format/taps.h"
 

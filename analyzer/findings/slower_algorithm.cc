@@ -5,13 +5,11 @@
 //
 // Rule preparing-in-steps: warm-up work continues in steady steps: searching for algorithms, trials, creating
 // primitives. Sizes that differ between them within a layer are what changes.
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/model/op_kind.h"
-#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/op_groups.h"
 
 namespace dlhook::analyzer::inline findings {

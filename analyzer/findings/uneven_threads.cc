@@ -1,21 +1,15 @@
-// Rule uneven-threads: threads of the program share a step's work, and the first thread waits for the last of them.
+// Rule uneven-threads: threads of the program share a step's work, and the first thread waits for the last of them. A thread's part of a
+// step lasts from its first operation to its last. Where the parts overlap, and from the end of the first one on only k of n threads work,
+// (n - k) / n of that time would be gone if they were equal. Parts that don't overlap wait for each other's results; where the first thread
+// computes meanwhile, nobody waits. Parts of the same calls are equal: if one takes longer, others use its processor. Threads within a call
+// are not judged: they wait actively, so the processor time of each is the same, however uneven their work was.
 //
-// A thread's part of a step lasts from its first operation to its last. Where the parts overlap, and from the end of
-// the first one on only k of n threads work, (n - k) / n of that time would be gone if they were equal. Parts that don't
-// overlap wait for each other's results; where the first thread computes meanwhile, nobody waits. Parts that consist
-// of the same calls are equal: if one takes longer, others use its processor.
-//
-// Threads within a call are not judged: they wait actively, so the processor time of each is the same, however uneven
-// their work was.
-//
-// Rule late-rank: ranks wait in collective operations for the one that comes last. Where all wait longer for processors than for
-// each other, and the one is late because it waits even longer for them, or now one and now another is, processors are why: the
-// rules about these tell it.
+// Rule late-rank: ranks wait in collective operations for the one that comes last. Where all wait longer for processors than for each other,
+// and it is late because it waits even longer for them, or now one and now another is, processors are why: other rules tell that.
+
 #include "absl/hash/hash.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/steps/step_groups.h"
-#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/ranks/collective_arrivals.h"
 #include "analyzer/time/intervals.h"
 

@@ -1,18 +1,12 @@
-// Rule unfused-ops: elementwise operations that follow a convolution or product directly, each reading and writing the
-// whole tensor, where a compiler makes one loop of them.
+// Rule unfused-ops: elementwise operations directly behind a convolution or product, each reading and writing the whole tensor, where a
+// compiler makes one loop of them. Of a chain of n all passes over the tensor but one can go. A pass takes what those of the chain take
+// that compute next to nothing (additions, products, ReLU); what exp, tanh or a division compute besides remains. Bytes over the machine's
+// bandwidth would say much less than a compiler gained (tests/bench/findings.py), probably because a large tensor's pages are new each
+// time. A single operation is left alone: torch.compile fuses that only where weights are constants. Tiny ones are python-bound's.
 //
-// Of a chain of n operations all passes over the tensor but one can go. A pass takes what those of the chain take that
-// compute next to nothing (additions, products, ReLU); what exp, tanh or a division compute besides remains. Bytes over
-// the machine's bandwidth would say much less than a compiler gained (tests/bench/findings.py), probably because a large
-// tensor's pages are new each time and the kernel clears them. A single operation behind a product is left alone:
-// torch.compile fuses that only where weights are constants. Tiny operations belong to python-bound.
-//
-// Rule optimizer-per-tensor: PyTorch's optimizer runs a dozen small operations per parameter instead of one fused
-// operation.
-//
-// The gain: a fused Adam took 22 to 33 % of the default's time on the CPU, with 10 tensors of 16x16 to 8 of 1024x1024
-// (torch 2.13, 2 cores; tests/bench/findings.py measures it again).
-#include "absl/strings/str_format.h"
+// Rule optimizer-per-tensor: PyTorch's optimizer runs a dozen small operations per parameter instead of one fused operation. A fused Adam
+// took 22 to 33 % of the default's time on the CPU, with 10 tensors of 16x16 to 8 of 1024x1024 (torch 2.13, 2 cores; tests/bench).
+
 #include "analyzer/findings/rules.h"
 
 namespace dlhook::analyzer::inline findings {

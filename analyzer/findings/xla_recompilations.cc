@@ -8,13 +8,11 @@
 // Tracing and lowering, which JAX does before, are not in it: at least so much is lost.
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/scope_looks.h"
-#include "analyzer/table/table_ops.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline findings {

@@ -155,11 +155,12 @@ std::vector<Slice> SlicesOf(const TraceModel& model, const ComparedSteps& steps,
       const LoadSamples of_process = LoadSamplesOf(model, track.process);
       slice.weight +=
           TakenUntil(of_process, slice.time.end_ns).waiting_ns - TakenUntil(of_process, slice.time.start_ns).waiting_ns;
-      for (const LoadSample& sample : of_process) {
-        if (sample.time_ns < slice.time.start_ns || sample.time_ns >= slice.time.end_ns) continue;
-        slice.runnable += sample.runnable;
-        ++samples;
-      }
+      const auto from = [&](int64_t time_ns) {
+        return std::ranges::lower_bound(of_process, time_ns, {}, &LoadSample::time_ns);
+      };
+      const auto end = from(slice.time.end_ns);
+      for (auto sample = from(slice.time.start_ns); sample < end; ++sample, ++samples)
+        slice.runnable += sample->runnable;
     }
     if (samples == 0) continue;
     slice.runnable /= samples;

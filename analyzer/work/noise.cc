@@ -146,8 +146,8 @@ double StudentQuantile(double two_sided, double degrees_of_freedom) {
 
 double MeanOf(const Samples& samples) { return MeanOf(MeansOfRuns(samples)); }
 
-std::optional<double> NoiseBound(const BaseSide<Samples>& base, const NewSide<Samples>& new_side, size_t tests) {
-  const std::optional<Error> before = ErrorOf(*base, *new_side), after = ErrorOf(*new_side, *base);
+std::optional<double> NoiseBound(const Samples& base, const Samples& new_side, size_t tests) {
+  const std::optional<Error> before = ErrorOf(base, new_side), after = ErrorOf(new_side, base);
   if (!before || !after) return std::nullopt;
   const double variance = before->variance + after->variance;
   if (variance == 0) return 0;

@@ -29,44 +29,10 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace dlhook::analyzer::inline work {
-
-// The two sides of a comparison have distinct types, so that they can't be swapped by mistake.
-
-// The run to compare with: before the change.
-template <typename T>
-class BaseSide {
- public:
-  explicit BaseSide(T value) : value_(std::move(value)) {}
-  const T& operator*() const { return value_; }
-  const T* operator->() const { return &value_; }
-
- private:
-  T value_;
-};
-
-// The run that is judged: after the change.
-template <typename T>
-class NewSide {
- public:
-  explicit NewSide(T value) : value_(std::move(value)) {}
-  const T& operator*() const { return value_; }
-  const T* operator->() const { return &value_; }
-
- private:
-  T value_;
-};
-
-static_assert(!std::is_convertible_v<BaseSide<int>, NewSide<int>> &&
-                  !std::is_convertible_v<NewSide<int>, BaseSide<int>> &&
-                  !std::is_constructible_v<BaseSide<int>, NewSide<int>> &&
-                  !std::is_constructible_v<NewSide<int>, BaseSide<int>> && !std::is_convertible_v<int, BaseSide<int>> &&
-                  !std::is_convertible_v<int, NewSide<int>>,
-              "the sides of a comparison must not become each other");
 
 using BlockMeans = std::vector<double>;   // of consecutive blocks of steps, in order of time
 using Samples = std::vector<BlockMeans>;  // of each run of a side
@@ -87,7 +53,7 @@ inline constexpr size_t kLeastBlocksOfTrend = 6;
 
 // Bound for |mean(new) - mean(base)|. Unknown if both sides have one run and one of them fewer than kLeastBlocks
 // blocks.
-std::optional<double> NoiseBound(const BaseSide<Samples>& base, const NewSide<Samples>& new_side, size_t tests = 1);
+std::optional<double> NoiseBound(const Samples& base, const Samples& new_side, size_t tests = 1);
 
 Samples Scaled(Samples samples, double factor);
 double MeanOf(const BlockMeans& blocks);  // 0 if empty

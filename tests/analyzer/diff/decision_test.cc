@@ -54,7 +54,7 @@ double FailureRate(const Disturbance& disturbance, int steps, double slower, dou
   int failures = 0;
   for (int trial = 0; trial < kTrials; ++trial) {
     const MeasuredRun base = Run(random, disturbance, steps), new_side = Run(random, disturbance, steps, slower);
-    const Decision decision = Decide(BaseSide(&base), NewSide(&new_side), Pace(), true);
+    const Decision decision = Decide(base, new_side, Pace(), true);
     failures += decision.SlowerThan(percent) == Gate::kFails ? 1 : 0;
   }
   return static_cast<double>(failures) / kTrials;
@@ -99,7 +99,7 @@ double FailureRateOfSides(int runs, double between, double slower, double percen
   int failures = 0;
   for (int trial = 0; trial < kTrials; ++trial) {
     const MeasuredRun base = side(0), new_side = side(slower);
-    const Decision decision = Decide(BaseSide(&base), NewSide(&new_side), Pace(), true);
+    const Decision decision = Decide(base, new_side, Pace(), true);
     failures += decision.SlowerThan(percent) == Gate::kFails ? 1 : 0;
   }
   return static_cast<double>(failures) / kTrials;
@@ -136,17 +136,14 @@ TEST(DecisionTest, StepsOfWhichThreeOfFourAreLongerAreSlower) {
     half.push_back((i % 2 == 0 ? 2.8 : 0.9) + noise());
   }
   const MeasuredRun before = RunOf(base), slower = RunOf(most), disturbed = RunOf(half);
-  const auto decide = [&](const MeasuredRun& after) {
-    return Decide(BaseSide(&before), NewSide(&after), Pace(), true);
-  };
+  const auto decide = [&](const MeasuredRun& after) { return Decide(before, after, Pace(), true); };
   EXPECT_NE(decide(slower).low.finding, Speed::kSlower) << "the test has teeth";
   EXPECT_EQ(decide(slower).time.finding, Speed::kSlower);
   EXPECT_EQ(decide(disturbed).doubt, Doubt::kOnlySomeSteps);
   // Unless nobody disturbed them: workers deliver together.
   MeasuredRun idle = before, together = disturbed;
   idle.load.is_known = together.load.is_known = true;
-  EXPECT_EQ(Decide(BaseSide(&std::as_const(idle)), NewSide(&std::as_const(together)), Pace(), true).time.finding,
-            Speed::kSlower);
+  EXPECT_EQ(Decide(idle, together, Pace(), true).time.finding, Speed::kSlower);
 }
 
 TEST(DecisionTest, MergedRunsHaveTheValidationOfAll) {
@@ -174,7 +171,7 @@ Decision DecideWithOneLoad(double base_waits_ns, double new_waits_ns) {
   MeasuredRun base = Run(random, kIndependent, 60), new_side = Run(random, kIndependent, 60, 0.5);
   if (base_waits_ns >= 0) WaitFor(base_waits_ns, base);
   if (new_waits_ns >= 0) WaitFor(new_waits_ns, new_side);
-  return Decide(BaseSide(&std::as_const(base)), NewSide(&std::as_const(new_side)), Pace(), true);
+  return Decide(base, new_side, Pace(), true);
 }
 
 TEST(DecisionTest, WaitingThatIsKnownOfOneSideOnlyRaisesDoubtsOnABusyMachine) {
@@ -203,7 +200,7 @@ TEST(DecisionTest, ProcessorTimeTellsWhereOthersDisturbTheTimes) {
     const MeasuredRun base = Disturbed(random, 0.5e6, 0.5e6);
     MeasuredRun after = Disturbed(random, cpu_ns, waiting_ns);
     after.time_ns = std::max(after.time_ns, 1.05 * base.time_ns);  // within the noise
-    return Decide(BaseSide(&base), NewSide(&std::as_const(after)), Pace(), true);
+    return Decide(base, after, Pace(), true);
   };
   const Decision slower = decide(0.8e6, 0.8e6);
   EXPECT_TRUE(slower.is_by_cpu);
@@ -223,8 +220,7 @@ TEST(DecisionTest, ABatchCountsIfWhatIsComputedGrowsWithIt) {
     for (Step& step : run->steps.tracks.front().steps) step.samples = batch;
   }
   const auto per = [&](double flops, double flops_of_new) {
-    return Decide(BaseSide(&std::as_const(base)), NewSide(&std::as_const(after)), Pace(), false, {flops, flops_of_new})
-        .per;
+    return Decide(base, after, Pace(), false, {flops, flops_of_new}).per;
   };
   EXPECT_EQ(per(384e6, 4.1e6), Per::kSample);
   EXPECT_EQ(per(384e6, 384e6), Per::kStep);
@@ -237,7 +233,7 @@ TEST(DecisionTest, ProcessorTimeTellsAlsoWhereTheTimesTellNothing) {
   const MeasuredRun base = Disturbed(random, 0.5e6, 0.5e6);
   MeasuredRun after = Disturbed(random, 0.8e6, 0.5e6);
   after.time_ns = 0.97 * base.time_ns;
-  const Decision slower = Decide(BaseSide(&base), NewSide(&std::as_const(after)), Pace(), true);
+  const Decision slower = Decide(base, after, Pace(), true);
   EXPECT_TRUE(slower.is_by_cpu);
   EXPECT_EQ(slower.time.finding, Speed::kSlower);
 }
@@ -250,7 +246,7 @@ TEST(DecisionTest, StepsThatLieApartAreNoNoise) {
     for (size_t block = 0; block < after.samples[0].size(); ++block)
       after.samples[0][block] *= block % 4 == 0 ? 3.7 : 0.1;
     WaitFor(waiting_ns, after);
-    return Decide(BaseSide(&before), NewSide(&std::as_const(after)), Pace(), true).time;
+    return Decide(before, after, Pace(), true).time;
   };
   EXPECT_EQ(decide(10e6).finding, Speed::kSlower);
   EXPECT_EQ(decide(29e6).finding, Speed::kNoise);

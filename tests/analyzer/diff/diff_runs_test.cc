@@ -70,10 +70,10 @@ TEST(DiffRunsTest, AProgramThatFailedIsSaidTo) {
   AnalyzedRun failed = other.analyzed();
   failed.failure = "ended with code 1";
   using Side = std::vector<AnalyzedRun>;
-  const auto diff = DiffRuns(BaseSide(Side{base.analyzed()}), NewSide(Side{failed}), {});
+  const auto diff = DiffRuns(Side{base.analyzed()}, Side{failed}, {});
   ASSERT_TRUE(diff.ok());
   EXPECT_THAT(Sentence(*diff), ContainsRegex("^NEW ended with code 1, behind 8. steady steps \\(BASE: 8.\\): no diff"));
-  const auto both = DiffRuns(BaseSide(Side{failed}), NewSide(Side{failed}), {});
+  const auto both = DiffRuns(Side{failed}, Side{failed}, {});
   ASSERT_TRUE(both.ok());
   EXPECT_THAT(Sentence(*both), StartsWith("both sides ended with code 1: no difference: "));
 }
@@ -341,7 +341,10 @@ TEST(DiffRunsTest, RowsOfOtherLayersAreNoBatch) {
   other.batch = 24;
   EXPECT_THAT(Sentence(Diff(base, other)), HasSubstr(" per sample"));
   other.batch_is_rows = true;
-  EXPECT_THAT(Sentence(Diff(base, other)), AllOf(HasSubstr(" slower per training step"), Not(HasSubstr("batch"))));
+  const auto is_of_steps = AllOf(HasSubstr(" slower per training step"), Not(HasSubstr("batch")));
+  EXPECT_THAT(Sentence(Diff(base, other)), is_of_steps);
+  const TrainingRun one(base), two(base), three(other), four(other);
+  EXPECT_THAT(Sentence(Diff({&one, &two}, {&three, &four})), is_of_steps);
 }
 
 // One size of everything that is computed is so many times the other side's: these are rows, whatever a step is.

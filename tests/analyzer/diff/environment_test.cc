@@ -33,8 +33,8 @@ MachineLoad Load(uint32_t threads) {
 }
 
 std::string Text(const TraceModel& base, const TraceModel& new_side, uint32_t before = 0, uint32_t after = 0) {
-  return EnvironmentText(EnvironmentDifferences(BaseSide(EnvironmentOf(base, Load(before))),
-                                                NewSide(EnvironmentOf(new_side, Load(after)))));
+  return EnvironmentText(
+      EnvironmentDifferences(EnvironmentOf(base, Load(before)), EnvironmentOf(new_side, Load(after))));
 }
 
 TEST(EnvironmentTest, SaysNothingOfWhatIsEqual) { EXPECT_EQ(Text(Machine(), Machine(), 4, 4), ""); }
@@ -68,8 +68,7 @@ TEST(EnvironmentTest, RunsOfASideStandSideBySide) {
   TraceModel other = Machine();
   other.processes.front().settings[0].second = "4";
   side.Add(EnvironmentOf(other, Load(4)));
-  const std::vector<Difference> differences =
-      EnvironmentDifferences(BaseSide(EnvironmentOf(Machine(), Load(4))), NewSide(side));
+  const std::vector<Difference> differences = EnvironmentDifferences(EnvironmentOf(Machine(), Load(4)), side);
   ASSERT_EQ(differences.size(), 1u);
   EXPECT_EQ(differences[0].words, "OMP_NUM_THREADS 2 -> 2, 4");
 }

@@ -25,7 +25,7 @@ Attribution Of(const Layers& network) {
 NameMap Names(const Layers& base, const Layers& new_side) {
   const TraceModel no_calls;
   const Attribution before = Of(base), after = Of(new_side);
-  return MatchLayerNames(BaseSide(NetworkSide{&no_calls, &before}), NewSide(NetworkSide{&no_calls, &after}));
+  return MatchLayerNames(NetworkSide{&no_calls, &before}, NetworkSide{&no_calls, &after});
 }
 
 TEST(LayerNamesTest, EqualNetworksKeepTheirNames) {

@@ -27,7 +27,7 @@ Table Problems(const Rows& rows, bool of_layers = false) {
 // "0-1 changed": base row, new row, how.
 std::vector<std::string> Matched(const Table& base, const Table& new_side, const NameMap& names = {}) {
   std::map<std::pair<size_t, size_t>, std::string> ordered;
-  for (const RowPair& pair : MatchRows(BaseSide(&base), NewSide(&new_side), names)) {
+  for (const RowPair& pair : MatchRows(base, new_side, names)) {
     const std::string from = pair.base == kNoRow ? "" : std::to_string(pair.base);
     const std::string to = pair.new_row == kNoRow ? "" : std::to_string(pair.new_row);
     const char* const names_of[] = {"same", "changed", "resized", "added", "removed"};

@@ -42,10 +42,7 @@ double AlarmRate(double change, double memory, double spread, size_t steps) {
   int alarms = 0;
   for (int trial = 0; trial < kTrials; ++trial) {
     const BlockMeans base = source.Run(1, steps), new_side = source.Run(1 + change, steps);
-    alarms +=
-        std::abs(MeanOf(new_side) - MeanOf(base)) > *NoiseBound(BaseSide(Samples{base}), NewSide(Samples{new_side}))
-            ? 1
-            : 0;
+    alarms += std::abs(MeanOf(new_side) - MeanOf(base)) > *NoiseBound(Samples{base}, Samples{new_side}) ? 1 : 0;
   }
   return static_cast<double>(alarms) / kTrials;
 }
@@ -100,7 +97,7 @@ BlockMeans Line(double first, double last, double spread = 0) {
 
 TEST(NoiseBoundTest, StepsThatGrowAreNoNoise) {
   const BlockMeans base = Line(1, 1, 0.05), growing = Line(1, 30, 1);
-  EXPECT_LT(*NoiseBound(BaseSide(Samples{base}), NewSide(Samples{growing})), 2);
+  EXPECT_LT(*NoiseBound(Samples{base}, Samples{growing}), 2);
   const auto trend = TrendOf(growing);
   ASSERT_TRUE(trend);
   EXPECT_TRUE(trend->IsGrowth());
@@ -129,19 +126,18 @@ TEST(TrendTest, IsRareInNoise) {
 TEST(NoiseBoundTest, WhatHasNoSpreadHasNoBound) {
   const BlockMeans two = {1, 2}, three = {1, 2, 3}, same = {5, 5, 5};
   const auto bound = [](const BlockMeans& base, const BlockMeans& new_side) {
-    return NoiseBound(BaseSide(Samples{base}), NewSide(Samples{new_side}));
+    return NoiseBound(Samples{base}, Samples{new_side});
   };
   EXPECT_FALSE(bound(two, three).has_value());
   EXPECT_FALSE(bound(three, two).has_value());
-  EXPECT_FALSE(NoiseBound(BaseSide(Samples()), NewSide(Samples())).has_value());
+  EXPECT_FALSE(NoiseBound(Samples(), Samples()).has_value());
   EXPECT_TRUE(bound(three, three).has_value());
   EXPECT_EQ(bound(same, same), 0);
 }
 
 TEST(NoiseBoundTest, ManyTestsAskForMore) {
   const Samples blocks = {{1, 2, 3, 2, 1, 2, 3, 2, 1, 2}};
-  const double one = *NoiseBound(BaseSide(blocks), NewSide(blocks)),
-               many = *NoiseBound(BaseSide(blocks), NewSide(blocks), 100);
+  const double one = *NoiseBound(blocks, blocks), many = *NoiseBound(blocks, blocks, 100);
   EXPECT_GT(many, 1.3 * one);
   EXPECT_LT(many, 3 * one);
 }
@@ -165,7 +161,7 @@ double AlarmRateOfSides(double change, int base_runs, int new_runs, double betwe
   for (int trial = 0; trial < kTrials; ++trial) {
     const Samples base = Side(random, 1, base_runs, between, 0.01),
                   new_side = Side(random, 1 + change, new_runs, between, 0.01);
-    const double bound = *NoiseBound(BaseSide(base), NewSide(new_side));
+    const double bound = *NoiseBound(base, new_side);
     alarms += std::abs(MeanOf(new_side) - MeanOf(base)) > bound ? 1 : 0;
   }
   return static_cast<double>(alarms) / kTrials;

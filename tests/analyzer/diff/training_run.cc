@@ -252,8 +252,7 @@ RunsDiff Diff(const std::vector<const TrainingRun*>& base, const std::vector<con
     for (const TrainingRun* run : runs) side.push_back(run->analyzed());
     return side;
   };
-  absl::StatusOr<RunsDiff> diff =
-      DiffRuns(BaseSide(analyzed(base)), NewSide(analyzed(new_side)), kinds, std::move(own_findings));
+  absl::StatusOr<RunsDiff> diff = DiffRuns(analyzed(base), analyzed(new_side), kinds, std::move(own_findings));
   EXPECT_TRUE(diff.ok()) << diff.status();
   for (const Table& table : diff->tables) CheckShape(table);
   return *std::move(diff);

@@ -22,8 +22,8 @@ RuleFinding Found(const std::string& rule, const std::string& where, double gain
 using Rows = std::vector<std::pair<std::string, std::string>>;
 
 Rows Changes(FindingsOfRuns base, FindingsOfRuns new_side) {
-  const BaseSide before(std::move(base));
-  const NewSide after(std::move(new_side));
+  const auto before = std::move(base);
+  const auto after = std::move(new_side);
   const Table table = FindingsDiff(ChangedFindings(before, after));
   CheckShape(table);
   Rows rows;
