@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "analyzer/calls/python_places.h"
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/findings/faster_form.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/scope_looks.h"
@@ -193,7 +194,8 @@ std::vector<Finding> FewMicrobatches(const StepFacts& facts) {
     return times;
   };
   const double passes = in_step([&](NameIndex name) { return forward.contains(name); });
-  const double received = in_step([&](NameIndex name) { return model.names[name] == "gloo:recv"; });
+  const double received =
+      in_step([&](NameIndex name) { return CollectiveOf(model.names[name]) == CollectiveKind::kReceive; });
   const double stages = received < 2 * passes ? 1 / (1 - received / (2 * passes)) : 0;
   if (std::abs(passes - microbatches) > 0.01 * passes || stages < 1.9 || std::abs(stages - std::round(stages)) > 0.1)
     return {};
