@@ -253,11 +253,12 @@ void MemoryBuilder::Add(const trace::MemoryBatch& batch, Oddities* oddities) {
   }
   while (row.i < row.count) {
     row.Next();
-    all_bytes_ += std::min(row.bytes, kMaxMemoryBytes);
-    if (row.bytes > kMaxMemoryBytes || all_bytes_ > kMaxAllBytes || row.device > kMaxMemoryDevices) {
+    const bool is_possible = row.bytes <= kMaxMemoryBytes && row.bytes <= kMaxAllBytes - all_bytes_;
+    if (!is_possible || row.device > kMaxMemoryDevices) {
       oddities->Count("an allocation of more bytes than any memory has (it was left out)");
       continue;
     }
+    all_bytes_ += row.bytes;
     MemoryEvent event;
     event.time_ns = static_cast<int64_t>(row.ticks);
     event.address = row.address;
