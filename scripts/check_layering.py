@@ -32,6 +32,7 @@ PROTOBUF = {"io",                    # finds the header of a trace
             "import/kineto",         # writes packets of what torch.profiler recorded
             "xla",                   # XLA's own messages
             "ops", "reader",
+            "symbols",               # what its child process tells, and its cache
             "analyzer/cli/dump.cc",  # prints packets as they are
             "analyzer/export/perfetto.cc", "analyzer/export/pprof.cc"}  # write other tools' formats
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')

@@ -20,22 +20,6 @@ std::string PlanIdentity(const Op& op) {
   return number != 0 ? absl::StrCat("#", number) : op.plan()->configuration;
 }
 
-// Numbers for the problems and plans of plan executions; other ops have none.
-struct PlanNumbers {
-  explicit PlanNumbers(const std::vector<Op>& ops) : problem(ops.size(), kNoProblem), plan(ops.size(), kNoProblem) {
-    std::map<std::string, uint32_t> problems, plans;
-    for (size_t i = 0; i < ops.size(); ++i) {
-      if (!IsPlanExecution(ops[i])) continue;
-      problem[i] = Number(ProblemKey(ops[i]), problems);
-      plan[i] = Number(PlanIdentity(ops[i]), plans);
-    }
-  }
-  static uint32_t Number(const std::string& key, std::map<std::string, uint32_t>& numbers) {
-    return numbers.emplace(key, static_cast<uint32_t>(numbers.size())).first->second;
-  }
-  std::vector<uint32_t> problem, plan;  // per op
-};
-
 // An execution, and what the thread did between it and the next one.
 struct Execution {
   CallIndex call = 0;
@@ -50,22 +34,32 @@ using Executions = absl::Span<const Execution>;
 // Executions that form a search by one of the signatures.
 using TrialRun = std::vector<Execution>;
 
+// The calls of a run, with numbers for the problems and plans of plan executions; other ops have none.
 class PlanCalls {
  public:
-  explicit PlanCalls(const TraceModel& model) : model_(model), calls_(model.calls), numbers_(model.ops) {}
-  const Op& OpOf(CallIndex call) const { return model_.ops[calls_.op[call]]; }
-  uint32_t ProblemOf(CallIndex call) const { return numbers_.problem[calls_.op[call]]; }
-  uint32_t PlanOf(CallIndex call) const { return numbers_.plan[calls_.op[call]]; }
-  uint32_t PlanOfOp(OpIndex op) const { return numbers_.plan[op]; }
-  ThreadIndex ThreadOf(CallIndex call) const { return calls_.thread[call]; }
-  ProcessIndex ProcessOf(CallIndex call) const { return model_.threads[ThreadOf(call)].process; }
-  const TraceModel& model() const { return model_; }
-  const CallColumns& calls() const { return calls_; }
+  explicit PlanCalls(const TraceModel& run) : model(run), calls(run.calls), problem_(run.ops.size(), kNoProblem) {
+    plan_ = problem_;
+    std::map<std::string, uint32_t> problems, plans;
+    const auto number_of = [](const std::string& key, std::map<std::string, uint32_t>& numbers) {
+      return numbers.emplace(key, static_cast<uint32_t>(numbers.size())).first->second;
+    };
+    for (size_t i = 0; i < run.ops.size(); ++i) {
+      if (!IsPlanExecution(run.ops[i])) continue;
+      problem_[i] = number_of(ProblemKey(run.ops[i]), problems);
+      plan_[i] = number_of(PlanIdentity(run.ops[i]), plans);
+    }
+  }
+  const Op& OpOf(CallIndex call) const { return model.ops[calls.op[call]]; }
+  uint32_t ProblemOf(CallIndex call) const { return problem_[calls.op[call]]; }
+  uint32_t PlanOf(CallIndex call) const { return plan_[calls.op[call]]; }
+  uint32_t PlanOfOp(OpIndex op) const { return plan_[op]; }
+  ProcessIndex ProcessOf(CallIndex call) const { return model.threads[calls.thread[call]].process; }
+
+  const TraceModel& model;
+  const CallColumns& calls;
 
  private:
-  const TraceModel& model_;
-  const CallColumns& calls_;
-  const PlanNumbers numbers_;
+  std::vector<uint32_t> problem_, plan_;  // by op
 };
 
 bool HasTwoPlans(const PlanCalls& plans, Executions executions) {
@@ -83,13 +77,12 @@ class TimedRuns {
   }
 
   void Add() {
-    size_t begin = 0;
-    while (begin < executions_.size()) {
-      const size_t end = EndOfPlan(begin);
+    for (size_t begin = 0, end = 0; begin < executions_.size(); begin = end) {
+      const uint32_t plan = plans_.PlanOf(executions_[begin].call);
+      for (end = begin + 1; end < executions_.size() && plans_.PlanOf(executions_[end].call) == plan;) ++end;
       AddPlan(begin, end);
-      begin = end;
     }
-    Close(begin);
+    Close(executions_.size());
   }
 
  private:
@@ -99,15 +92,7 @@ class TimedRuns {
   }
   bool AreFailed(Executions executions) const {
     return absl::c_all_of(executions,
-                          [&](const Execution& execution) { return plans_.model().StatusOf(execution.call) != 0; });
-  }
-
-  // The end of the executions of the plan at `begin`.
-  size_t EndOfPlan(size_t begin) const {
-    size_t end = begin + 1;
-    while (end < executions_.size() && plans_.PlanOf(executions_[end].call) == plans_.PlanOf(executions_[begin].call))
-      ++end;
-    return end;
+                          [&](const Execution& execution) { return plans_.model.StatusOf(execution.call) != 0; });
   }
 
   // Adds the executions of one plan. Those before the last timed one may be warm-up; those after it are trials only if
@@ -146,9 +131,9 @@ class RunFinder {
 
   std::vector<TrialRun> Run() {
     ThreadIndex thread = kNone;
-    for (CallIndex call = 0; call < plans_.calls().size(); ++call) {
-      if (plans_.ThreadOf(call) != thread) Close();
-      thread = plans_.ThreadOf(call);
+    for (CallIndex call = 0; call < plans_.calls.size(); ++call) {
+      if (plans_.calls.thread[call] != thread) Close();
+      thread = plans_.calls.thread[call];
       Visit(call);
     }
     Close();
@@ -170,18 +155,18 @@ class RunFinder {
   // Work of another library, or of another interface of this one, outside the execution.
   bool IsOtherWork(const Op& op, CallIndex call) const {
     return IsLibraryOp(op) && op.subject.empty() && !op.is_creation && !op.captured &&
-           plans_.calls().parent[call] == kNone;
+           plans_.calls.parent[call] == kNone;
   }
 
   void NoteTime(const Op& op, CallIndex call, Execution& execution) const {
     execution.event_recorded |= IsEventRecord(op);
     if (WaitsForGpu(op)) {
       execution.event_awaited |= execution.event_recorded;
-      if (execution.waited_until_ns < 0) execution.waited_until_ns = plans_.calls().EndOf(call);
+      if (execution.waited_until_ns < 0) execution.waited_until_ns = plans_.calls.EndOf(call);
     }
     if (execution.elapsed_ns >= 0 || !IsElapsedTime(op)) return;
-    const absl::Span<const uint64_t> values = plans_.model().OperandsOf(call);
-    const bool is_known = values.size() == 1 && plans_.model().StatusOf(call) == 0;
+    const absl::Span<const uint64_t> values = plans_.model.OperandsOf(call);
+    const bool is_known = values.size() == 1 && plans_.model.StatusOf(call) == 0;
     if (is_known) execution.elapsed_ns = static_cast<int64_t>(values[0]);
   }
 
@@ -205,9 +190,9 @@ class RunFinder {
 
   void AddTimed(size_t begin, const size_t last) {
     for (size_t end = begin; begin < last; begin = end) {
-      const absl::Span<const uint64_t> operands = plans_.model().OperandsOf(open_[begin].call);
+      const absl::Span<const uint64_t> operands = plans_.model.OperandsOf(open_[begin].call);
       for (end = begin + 1; end < last; ++end) {
-        if (plans_.model().OperandsOf(open_[end].call) != operands) break;
+        if (plans_.model.OperandsOf(open_[end].call) != operands) break;
       }
       const bool are_known = !operands.empty() && absl::c_count(operands, 0u) == 0;
       if (are_known && end - begin > 1) TimedRuns(plans_, Part(begin, end), &runs_).Add();
@@ -226,24 +211,24 @@ class OtherExecutions {
  public:
   OtherExecutions(const PlanCalls& plans, const std::vector<TrialRun>& runs) : plans_(plans) {
     if (runs.empty()) return;
-    std::vector<bool> is_in_search(plans.calls().size());
+    std::vector<bool> is_in_search(plans.calls.size());
     for (const TrialRun& run : runs) {
       executions_[KeyOf(run[0].call)];
       for (const Execution& execution : run) is_in_search[execution.call] = true;
     }
-    for (CallIndex call = 0; call < plans.calls().size(); ++call) {
+    for (CallIndex call = 0; call < plans.calls.size(); ++call) {
       if (plans.ProblemOf(call) == kNoProblem || is_in_search[call]) continue;
       const auto it = executions_.find(KeyOf(call));
       if (it == executions_.end()) continue;
-      it->second.emplace_back(plans.calls().start_ns[call], plans.calls().op[call]);
+      it->second.emplace_back(plans.calls.start_ns[call], plans.calls.op[call]);
     }
     for (auto& [key, list] : executions_) absl::c_sort(list);
   }
 
   std::optional<OpIndex> NextAfter(CallIndex call, bool with_fresh_pack) const {
     const auto& list = executions_.at(KeyOf(call));
-    auto next = absl::c_upper_bound(list, std::make_pair(plans_.calls().start_ns[call], UINT32_MAX));
-    while (with_fresh_pack && next != list.end() && !HasFreshPack(plans_.model().ops[next->second])) ++next;
+    auto next = absl::c_upper_bound(list, std::make_pair(plans_.calls.start_ns[call], UINT32_MAX));
+    while (with_fresh_pack && next != list.end() && !HasFreshPack(plans_.model.ops[next->second])) ++next;
     if (next == list.end()) return std::nullopt;
     return next->second;
   }
@@ -268,9 +253,9 @@ size_t CameBack(const PlanCalls& plans, const TrialRun& run) {
 void KeepLess(int64_t time_ns, std::optional<int64_t>& least) { least = std::min(least.value_or(time_ns), time_ns); }
 
 PlanSearch MakeSearch(const PlanCalls& plans, const TrialRun& run, size_t trials) {
-  const CallColumns& calls = plans.calls();
+  const CallColumns& calls = plans.calls;
   PlanSearch search;
-  search.thread = plans.ThreadOf(run[0].call);
+  search.thread = plans.calls.thread[run[0].call];
   search.process = plans.ProcessOf(run[0].call);
   search.start_ns = calls.start_ns[run[0].call];
   std::map<uint32_t, size_t> places;
@@ -297,7 +282,7 @@ std::optional<size_t> CandidateLike(const PlanCalls& plans, const PlanSearch& se
   const auto by_number =
       find([&](const PlanCandidate& candidate) { return plans.PlanOfOp(candidate.op) == plans.PlanOfOp(op); });
   if (by_number) return by_number;
-  const std::vector<Op>& ops = plans.model().ops;
+  const std::vector<Op>& ops = plans.model.ops;
   return find([&](const PlanCandidate& candidate) {
     return ops[candidate.op].plan()->configuration == ops[op].plan()->configuration;
   });

@@ -1,7 +1,6 @@
 #include "analyzer/calls/choices.h"
 
 #include <set>
-#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/op_kind.h"

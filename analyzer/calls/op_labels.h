@@ -22,8 +22,6 @@ std::string FormatsLabel(const Op& op);
 // capturing graphs; allocators, streams, events and waiting, which accompany the work.
 bool TellsSteps(const Op& op);
 
-// The calls around a call, and what kind of call it is.
-
 // An op of a linear-algebra, neural-network or communication library, which computes something and may launch kernels
 // or move data for it. Not launches, copies, allocations, or calls of which only the name is known.
 bool IsLibraryOp(const Op& op);

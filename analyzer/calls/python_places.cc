@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "analyzer/calls/scope_names.h"
 
 namespace dlhook::analyzer::inline calls {
@@ -114,8 +115,7 @@ class StackReader {
         place.modules.push_back(frame.module);
       }
       const bool is_around = !place.modules.empty() && frame.module == kNone;
-      const bool is_forward =
-          (owner == Owner::kUser || owner == Owner::kFramework) && IsForward(model_.names[frame.function]);
+      const bool is_forward = (owner == Owner::kUser || owner == Owner::kFramework) && IsCalled(frame, "forward");
       place.is_in_forward = is_around && (place.is_in_forward || is_forward);
       if (owner != Owner::kUser || place.file != kNone) continue;
       place.file = frame.file;
@@ -150,7 +150,7 @@ class StackReader {
     if (owner != Owner::kOptimizer && owner != Owner::kOptimizerBase) return;
     outer.is_decided = true;
     bool is_other = outer.last != nullptr;
-    if (is_other && owner == Owner::kOptimizerBase && IsStep(model_.names[outer.last->function])) {
+    if (is_other && owner == Owner::kOptimizerBase && IsCalled(*outer.last, "step")) {
       const bool computes = place.is_in_backward || !place.modules.empty();
       if (outer.before != nullptr && computes) closures_.insert(KeyOf(*outer.before));
       is_other = outer.before != nullptr && closures_.contains(KeyOf(*outer.before));
@@ -159,10 +159,10 @@ class StackReader {
     place.is_in_optimizer = !is_other && !place.is_in_backward && place.modules.empty();
   }
 
-  static bool IsForward(absl::string_view function) {
-    return function == "forward" || absl::EndsWith(function, ".forward");
+  bool IsCalled(const PythonFrame& frame, absl::string_view name) const {
+    absl::string_view function = model_.names[frame.function];
+    return absl::ConsumeSuffix(&function, name) && (function.empty() || function.back() == '.');
   }
-  static bool IsStep(absl::string_view function) { return function == "step" || absl::EndsWith(function, ".step"); }
   static std::pair<NameIndex, NameIndex> KeyOf(const PythonFrame& frame) { return {frame.file, frame.function}; }
 
   const TraceModel& model_;
@@ -191,23 +191,15 @@ bool IsOfFramework(const std::string& type) {
   return false;
 }
 
-// Modules that call other modules, as far as stacks show.
-std::vector<bool> FindContainers(const TraceModel& model, const std::vector<PythonPlace>& places) {
-  std::vector<bool> is_container(model.modules.size());
-  for (const PythonPlace& place : places) {
-    for (size_t i = 1; i < place.modules.size(); ++i) is_container[place.modules[i]] = true;
-  }
-  return is_container;
-}
-
 class ModuleNamer {
  public:
   ModuleNamer(const TraceModel& model, const std::vector<PythonPlace>& places)
       : model_(model),
-        is_container_(FindContainers(model, places)),
+        is_container_(model.modules.size()),
         is_in_forward_(model.modules.size()),
         labels_(model.modules.size()) {
     for (const PythonPlace& place : places) {
+      for (size_t i = 1; i < place.modules.size(); ++i) is_container_[place.modules[i]] = true;
       if (place.is_in_forward) is_in_forward_[place.modules.back()] = true;
     }
   }
@@ -276,7 +268,7 @@ class ModuleNamer {
   }
 
   const TraceModel& model_;
-  std::vector<bool> is_container_;
+  std::vector<bool> is_container_;   // calls other modules, as far as stacks show
   std::vector<bool> is_in_forward_;  // called by a `forward` that was called itself
   std::vector<std::string> labels_;
   std::map<std::pair<ProcessIndex, std::string>, int> models_;

@@ -71,11 +71,6 @@ std::string Letters(absl::string_view name) {
   return letters;
 }
 
-template <size_t kCount>
-bool OneOf(absl::string_view name, const absl::string_view (&names)[kCount]) {
-  return absl::c_linear_search(names, name);
-}
-
 const Word* FindWord(absl::string_view name) {
   const std::string letters = Letters(name);
   for (const Word& word : kWords) {
@@ -88,7 +83,7 @@ bool IsWeightedWork(absl::string_view work) {
   static constexpr absl::string_view kWeighted[] = {
       "attention", "embedding", "convolution", "transposed convolution",   "lstm", "gru",
       "rnn",       "linear",    "matmul",      "transformer encoder layer"};
-  return OneOf(work, kWeighted);
+  return absl::c_linear_search(kWeighted, work);
 }
 
 // "Optimizer.step#SGD.step" -> "SGD".
@@ -108,11 +103,12 @@ ScopeName ReadName(absl::string_view name, ScopeRole role) {
   const size_t colons = name.rfind("::");
   read.op = std::string(colons == absl::string_view::npos ? name : name.substr(colons + 2));
   read.is_function = colons == absl::string_view::npos && !name.empty() && absl::ascii_isupper(name[0]);
-  read.is_view = OneOf(read.op, kViews);
-  read.is_communication = IsDistributedOp(name) || OneOf(absl::StripSuffix(read.op, "Backward"), kDistributedFunctions);
-  read.is_bookkeeping = OneOf(read.op, kBookkeeping);
+  read.is_view = absl::c_linear_search(kViews, read.op);
+  read.is_communication =
+      IsDistributedOp(name) || absl::c_linear_search(kDistributedFunctions, absl::StripSuffix(read.op, "Backward"));
+  read.is_bookkeeping = absl::c_linear_search(kBookkeeping, read.op);
   read.is_layout_copy = read.op == "contiguous";
-  read.is_product = OneOf(read.op, kProducts);
+  read.is_product = absl::c_linear_search(kProducts, read.op);
   const Word* const word = FindWord(read.op);
   read.is_weighted = read.op == "mm" || read.op == "mv" || (word != nullptr && IsWeightedWork(word->work));
   return read;

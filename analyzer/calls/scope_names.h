@@ -33,8 +33,7 @@ std::string LiteratureName(absl::string_view work);
 // Whether the backward node ("ConvolutionBackward0") belongs to the op ("aten::convolution").
 bool NodeFitsOp(absl::string_view node, absl::string_view op);
 
-// Collective operations that torch.distributed reports as ranges: those of backends whose libraries have no hooks
-// (Gloo, UCC). NCCL's and MPI's are calls.
+// Collective operations that torch.distributed reports as ranges, of backends whose libraries have no hooks (Gloo, UCC):
 // "gloo:all_reduce" -> kAllReduce; nullopt for other names. kUnknown: another operation of the backend.
 std::optional<CollectiveKind> CollectiveOf(absl::string_view name);
 
@@ -43,8 +42,6 @@ bool IsDistributedOp(absl::string_view name);
 
 // By name: whether its ranges are collective operations.
 std::vector<bool> CollectiveNames(const TraceModel& model);
-
-// How compiled functions are named, from what torch.compile kept (TraceModel::compiled).
 
 // "forward"; "forward from line 8 on" for Dynamo's function torch_dynamo_resume_in_forward_at_8, which goes on after a
 // graph break.

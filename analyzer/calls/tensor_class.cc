@@ -20,7 +20,6 @@ TensorClassSet ClassOf(const std::string& role) {
 constexpr ConversionKernel kKernels[] = {
     // cuDNN (cudnn::ops, cudnn::engines_precompiled): to and from the layout that its engine needs, with a type
     // conversion if the first two template arguments differ. Folded: several columns in one vector.
-    // columns in one vector.
     {"nchwToNhwcKernel", "nchw", "nhwc", "format"},
     {"nhwcToNchwKernel", "nhwc", "nchw", "format"},
     {"nchwToFoldedNhwcKernel", "nchw", "folded nhwc", "format"},

@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/scope_looks.h"
 #include "preload/format/taps.h"
@@ -179,7 +180,8 @@ std::vector<Finding> FewMicrobatches(const StepFacts& facts) {
     return times;
   };
   const double passes = in_step([&](NameIndex name) { return forward.contains(name); });
-  const double received = in_step([&](NameIndex name) { return model.names[name] == "gloo:recv"; });
+  const double received =
+      in_step([&](NameIndex name) { return CollectiveOf(model.names[name]) == CollectiveKind::kReceive; });
   const double stages = received < 2 * passes ? 1 / (1 - received / (2 * passes)) : 0;
   if (std::abs(passes - microbatches) > 0.01 * passes || stages < 1.9 || std::abs(stages - std::round(stages)) > 0.1)
     return {};

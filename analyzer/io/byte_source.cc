@@ -1,4 +1,3 @@
-// Files and folders of traces, independent of their contents.
 #include "analyzer/io/byte_source.h"
 
 #include <fcntl.h>

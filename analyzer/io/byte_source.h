@@ -53,6 +53,15 @@ class ByteSource {
   uid_t owner_ = 0;
 };
 
+// The values at `offset`; none: they are not all in the file.
+template <typename T>
+std::vector<T> ReadValues(const ByteSource& file, uint64_t offset, uint64_t count) {
+  if (offset > file.size() || count > (file.size() - offset) / sizeof(T)) return {};
+  std::vector<T> values(count);
+  const bool is_read = file.Read(offset, {reinterpret_cast<char*>(values.data()), count * sizeof(T)}).ok();
+  return is_read ? values : std::vector<T>();
+}
+
 // Bytes in memory, or in a file of which a part at a time is in memory. Its source must outlive it.
 class ByteChunk {
  public:
@@ -97,8 +106,6 @@ std::string BaseName(absl::string_view path);
 // The part before it; ".": there is none.
 std::string FolderOf(const std::string& path);
 
-// All bytes of one process trace: those in its file and those that its process left in memory.
-
 // What the process of a trace left in its rings (it was killed, or still runs).
 struct Leftover {
   bool cut_file = false;  // only the first file_bytes bytes of the file count
@@ -109,6 +116,7 @@ struct Leftover {
 // Recovers it from the rings of the trace at `path`; called before the file is read, because it may append to it.
 using DrainLeftover = std::function<absl::StatusOr<Leftover>(const std::string& path)>;
 
+// All bytes of one process trace: those in its file and those that its process left in memory.
 class TraceBytes {
  public:
   // `drain_leftover` may be unset. If it fails, the file is opened nevertheless: see leftover_status().

@@ -1,7 +1,5 @@
-// posix_spawn. See child_process.h.
 #include "analyzer/io/child_process.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>

@@ -26,7 +26,6 @@ constexpr int64_t kLook = kSecond / 20, kLookLater = kSecond / 2;               
 constexpr int64_t kLookForFiles = kSecond / 4, kLookForFilesLater = 10 * kSecond;  // 1 ms: reads all mappings
 constexpr size_t kMaxObjects = 100'000;                                            // of one look
 constexpr uint64_t kMaxObjectBytes = 64 << 20;
-constexpr uint64_t kMaxHeaderBytes = 16 << 20;
 constexpr uint64_t kMaxMapBytes = 256 << 20;
 
 struct Descriptor {  // as in the process's memory
@@ -45,20 +44,10 @@ std::vector<T> ArrayAt(absl::string_view bytes, uint64_t offset, uint64_t count)
   return values;
 }
 
-std::vector<Elf64_Shdr> SectionsOf(const Elf64_Ehdr& header, absl::string_view bytes, uint64_t offset) {
-  const bool is_ours = memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_ident[EI_CLASS] == ELFCLASS64 &&
-                       header.e_machine == EM_X86_64 && header.e_shentsize == sizeof(Elf64_Shdr);
-  return is_ours ? ArrayAt<Elf64_Shdr>(bytes, offset, header.e_shnum) : std::vector<Elf64_Shdr>();
+bool IsOurs(const Elf64_Ehdr& header) {
+  return memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_ident[EI_CLASS] == ELFCLASS64 &&
+         header.e_machine == EM_X86_64 && header.e_shentsize == sizeof(Elf64_Shdr);
 }
-
-std::optional<std::vector<char>> ReadPart(const ByteSource& file, uint64_t offset, uint64_t bytes) {
-  if (bytes > kMaxHeaderBytes || offset > file.size() || bytes > file.size() - offset) return std::nullopt;
-  std::vector<char> part(bytes);
-  if (!file.Read(offset, absl::MakeSpan(part)).ok()) return std::nullopt;
-  return part;
-}
-
-absl::string_view ViewOf(const std::vector<char>& bytes) { return {bytes.data(), bytes.size()}; }
 
 // Tables are hundreds of megabytes in some libraries: a piece of a section at a time, until `take` has what it wants. Pieces share
 // `overlap` bytes.
@@ -96,33 +85,22 @@ std::optional<uint64_t> ValueIn(const ByteSource& file, const Elf64_Shdr& table,
   return value;
 }
 
-// Of the first page in memory.
-std::optional<uint64_t> FirstAddress(const ByteSource& file, const Elf64_Ehdr& header) {
-  const auto bytes = ReadPart(file, header.e_phoff, uint64_t{header.e_phnum} * sizeof(Elf64_Phdr));
-  if (!bytes || header.e_phentsize != sizeof(Elf64_Phdr)) return std::nullopt;
-  for (const Elf64_Phdr& segment : ArrayAt<Elf64_Phdr>(ViewOf(*bytes), 0, header.e_phnum)) {
-    if (segment.p_type == PT_LOAD) return segment.p_vaddr & ~uint64_t{4095};
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::optional<uint64_t> OffsetOfJitDescriptor(const std::string& path) {
   const absl::StatusOr<ByteSource> file = ByteSource::Open(path);
-  Elf64_Ehdr header;
-  if (!file.ok() || file->size() < sizeof header ||
-      !file->Read(0, absl::MakeSpan(reinterpret_cast<char*>(&header), sizeof header)).ok())
-    return std::nullopt;
-  const auto table = ReadPart(*file, header.e_shoff, uint64_t{header.e_shnum} * sizeof(Elf64_Shdr));
-  const auto first = FirstAddress(*file, header);
-  if (!table || !first) return std::nullopt;
-  const std::vector<Elf64_Shdr> sections = SectionsOf(header, ViewOf(*table), 0);
+  if (!file.ok()) return std::nullopt;
+  const auto headers = ReadValues<Elf64_Ehdr>(*file, 0, 1);
+  if (headers.empty() || !IsOurs(headers[0]) || headers[0].e_phentsize != sizeof(Elf64_Phdr)) return std::nullopt;
+  const auto segments = ReadValues<Elf64_Phdr>(*file, headers[0].e_phoff, headers[0].e_phnum);
+  const auto first = std::ranges::find(segments, Elf64_Word{PT_LOAD}, &Elf64_Phdr::p_type);
+  if (first == segments.end()) return std::nullopt;
+  const auto sections = ReadValues<Elf64_Shdr>(*file, headers[0].e_shoff, headers[0].e_shnum);
   for (const uint32_t type : {SHT_SYMTAB, SHT_DYNSYM}) {  // the first has all of the other's
     for (const Elf64_Shdr& section : sections) {
       if (section.sh_type != type || section.sh_link >= sections.size()) continue;
       const auto value = ValueIn(*file, section, sections[section.sh_link], kDescriptor);
-      return value ? std::optional(*value - *first) : std::nullopt;
+      return value ? std::optional(*value - (first->p_vaddr & ~uint64_t{4095})) : std::nullopt;
     }
   }
   return std::nullopt;
@@ -131,8 +109,8 @@ std::optional<uint64_t> OffsetOfJitDescriptor(const std::string& path) {
 std::string PerfMapOfObject(absl::string_view object) {
   std::string lines;
   const auto headers = ArrayAt<Elf64_Ehdr>(object, 0, 1);
-  if (headers.empty()) return lines;
-  const std::vector<Elf64_Shdr> sections = SectionsOf(headers[0], object, headers[0].e_shoff);
+  if (headers.empty() || !IsOurs(headers[0])) return lines;
+  const auto sections = ArrayAt<Elf64_Shdr>(object, headers[0].e_shoff, headers[0].e_shnum);
   const bool is_relocatable = headers[0].e_type == ET_REL;
   for (const Elf64_Shdr& table : sections) {
     if (table.sh_type != SHT_SYMTAB || table.sh_link >= sections.size()) continue;
@@ -220,11 +198,7 @@ void JitNames::Append(const RunFolder& folder, absl::string_view lines) {
                           O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
   close(place);
   if (file < 0) return;
-  while (!lines.empty()) {
-    const ssize_t count = write(file, lines.data(), lines.size());
-    if (count <= 0) break;
-    lines.remove_prefix(static_cast<size_t>(count));
-  }
+  WriteAll(file, lines);
   close(file);
 }
 

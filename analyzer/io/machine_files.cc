@@ -90,11 +90,6 @@ uint32_t MeasurePageFault() {
   return static_cast<uint32_t>(least_ns * page_bytes / kBytes);
 }
 
-uint32_t PageFaultNs() {
-  static const uint32_t kNs = MeasurePageFault();
-  return kNs;
-}
-
 }  // namespace
 
 std::string ReadSmallFile(const std::string& path) {
@@ -203,6 +198,7 @@ void LoadSampler::Step(Drain& drain) {
     frequency_mhz_ = FrequencyMhz("");
     next_frequency_ticks_ = now + second_ticks_;
   }
+  static const uint32_t page_fault_ns = MeasurePageFault();
   const uint64_t runnable = Field(ReadSmallFile("/proc/loadavg").c_str(), 3);
   const std::string schedstat = ReadSmallFile(process + "/schedstat");  // of its first thread
   drain.AddLoad({.ticks = now,
@@ -214,7 +210,7 @@ void LoadSampler::Step(Drain& drain) {
                  .page_faults = field(10),
                  .system_ns = field(15) * (1000000000 / static_cast<uint64_t>(sysconf(_SC_CLK_TCK))),
                  .resident_bytes = field(24) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)),
-                 .page_fault_ns = PageFaultNs(),
+                 .page_fault_ns = page_fault_ns,
                  .throttled_ns = throttled_->ReadNs(),
                  .frequency_mhz = frequency_mhz_,
                  .first_thread_cpu_ns = Field(schedstat.c_str(), 0)});

@@ -27,18 +27,6 @@ constexpr int64_t kReadEveryNs = 10'000'000'000;
 constexpr int64_t kReadAtMostEveryNs = 200'000'000;        // 1 ms each
 constexpr uint8_t kUsualHeader[] = {1, 0x1b, 0x03, 0x3b};  // version; encodings: what all linkers write
 
-template <typename T>
-bool ReadFrom(const ByteSource& file, uint64_t offset, T* to) {
-  return file.Read(offset, absl::MakeSpan(reinterpret_cast<char*>(to), sizeof *to)).ok();
-}
-
-std::vector<uint8_t> ReadBytes(const ByteSource& file, uint64_t offset, uint64_t size) {
-  if (offset > file.size() || size > file.size() - offset) return {};
-  std::vector<uint8_t> bytes(size);
-  if (!file.Read(offset, absl::MakeSpan(reinterpret_cast<char*>(bytes.data()), size)).ok()) bytes.clear();
-  return bytes;
-}
-
 std::shared_ptr<const CodeFile> OpenOnce(const std::string& path, const struct stat& info) {
   static auto& known = *new std::map<std::tuple<dev_t, ino_t, int64_t, off_t>,
                                      std::weak_ptr<const CodeFile>>;  // the launcher's one thread
@@ -84,28 +72,27 @@ bool ParseMapsLine(absl::string_view line, MapsLine* parsed) {
 
 std::shared_ptr<const CodeFile> CodeFile::Open(const std::string& path) {
   const absl::StatusOr<ByteSource> source = ByteSource::Open(path);
-  Elf64_Ehdr header;
-  if (!source.ok() || !ReadFrom(*source, 0, &header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-      header.e_machine != EM_X86_64 || header.e_phentsize != sizeof(Elf64_Phdr))
+  if (!source.ok()) return nullptr;
+  const auto headers = ReadValues<Elf64_Ehdr>(*source, 0, 1);
+  if (headers.empty() || memcmp(headers[0].e_ident, ELFMAG, SELFMAG) != 0 || headers[0].e_machine != EM_X86_64 ||
+      headers[0].e_phentsize != sizeof(Elf64_Phdr))
     return nullptr;
   auto file = std::make_shared<CodeFile>();
   std::optional<uint64_t> first_page;
   std::vector<Elf64_Phdr> loaded;
   Elf64_Phdr table = {};
-  for (uint64_t i = 0; i < header.e_phnum; ++i) {
-    Elf64_Phdr segment;
-    if (!ReadFrom(*source, header.e_phoff + i * sizeof segment, &segment)) return nullptr;
+  for (const auto& segment : ReadValues<Elf64_Phdr>(*source, headers[0].e_phoff, headers[0].e_phnum)) {
     if (segment.p_type == PT_LOAD) loaded.push_back(segment);
     if (segment.p_type == PT_LOAD && !first_page) first_page = segment.p_vaddr & ~uint64_t{4095};
     if (segment.p_type == PT_GNU_EH_FRAME) table = segment;
     if (segment.p_type == PT_NOTE && file->build_id_.empty() && segment.p_filesz <= kMaxNoteBytes) {
-      const std::vector<uint8_t> notes = ReadBytes(*source, segment.p_offset, segment.p_filesz);
+      const auto notes = ReadValues<uint8_t>(*source, segment.p_offset, segment.p_filesz);
       const BuildId id = BuildIdIn(notes.data(), notes.size());
       file->build_id_.assign(id.bytes, id.bytes + id.size);
     }
   }
   file->first_page_ = first_page.value_or(0);
-  const std::vector<uint8_t> head = ReadBytes(*source, table.p_offset, 12);
+  const auto head = ReadValues<uint8_t>(*source, table.p_offset, 12);
   if (table.p_memsz == 0 || head.empty() || memcmp(head.data(), kUsualHeader, sizeof kUsualHeader) != 0) return file;
   int32_t to_frames;
   memcpy(&to_frames, head.data() + 4, sizeof to_frames);  // from its own place
@@ -113,7 +100,7 @@ std::shared_ptr<const CodeFile> CodeFile::Open(const std::string& path) {
   for (const Elf64_Phdr& segment : loaded) {
     const uint64_t begin = std::min(frames, table.p_vaddr), end = segment.p_vaddr + segment.p_filesz;
     if (begin < segment.p_vaddr || table.p_vaddr >= end || end - begin > kMaxTableBytes) continue;
-    file->bytes_ = ReadBytes(*source, segment.p_offset + (begin - segment.p_vaddr), end - begin);
+    file->bytes_ = ReadValues<uint8_t>(*source, segment.p_offset + (begin - segment.p_vaddr), end - begin);
     file->table_ = table.p_vaddr - begin;
     file->table_address_ = table.p_vaddr;
   }
@@ -291,7 +278,7 @@ uint32_t OutsidePython::LineOf(Code* code, int64_t offset) {
   return place->second = PythonLine(layout_.lines, bytes.data(), bytes.size(), first, offset);
 }
 
-bool OutsidePython::ReadFrames(uint64_t thread_state, std::vector<Frame>* frames, bool* is_cut) {
+bool OutsidePython::ReadFrames(uint64_t thread_state, std::vector<OutsidePythonFrame>* frames, bool* is_cut) {
   Frames memory = {.python = *this};
   const void* const first = PythonFrameOf(layout_, memory, reinterpret_cast<const void*>(thread_state));
   return VisitFrames(layout_, memory, first, [&](const void* frame, const char*, int64_t offset) {
@@ -325,14 +312,12 @@ uint64_t OutsidePython::StateOf(uint32_t tid, const Known& known) {
 }
 
 uint32_t OutsidePython::StackOf(uint64_t thread_state) {
-  std::vector<Frame> frames;
+  std::vector<OutsidePythonFrame> frames;
   bool is_cut = false;
   if (thread_state == 0 || !ReadLayout() || !ReadFrames(thread_state, &frames, &is_cut) || frames.empty()) return 0;
-  const auto [place, is_new] = numbers_.try_emplace({frames, is_cut}, 0);
-  if (!is_new) return place->second;
-  if (stacks_.size() == kMostStacks) return 0;
-  std::vector<OutsidePythonFrame>& kept = frames_.emplace_back();
-  for (const Frame& frame : frames) kept.push_back({frame.file, frame.function, frame.line, frame.is_entry});
+  const auto [place, is_new] = numbers_.try_emplace({std::move(frames), is_cut}, 0);
+  if (!is_new || stacks_.size() == kMostStacks) return place->second;
+  const std::vector<OutsidePythonFrame>& kept = place->first.first;
   stacks_.push_back({kept.data(), static_cast<uint32_t>(kept.size()), is_cut});
   return place->second = static_cast<uint32_t>(stacks_.size());
 }

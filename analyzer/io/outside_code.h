@@ -4,7 +4,6 @@
 
 #include <sys/types.h>
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -117,13 +116,6 @@ class OutsidePython {
   const std::vector<OutsidePythonStack>& stacks() const { return stacks_; }
 
  private:
-  struct Frame {
-    const char* file;
-    const char* function;
-    uint32_t line;
-    bool is_entry;
-    auto operator<=>(const Frame&) const = default;
-  };
   struct Code {
     std::vector<char> bytes;  // as last seen
     const char* file = nullptr;
@@ -138,7 +130,7 @@ class OutsidePython {
     return memory_.Read(address, &value, sizeof value) ? std::optional(value) : std::nullopt;
   }
   bool ReadLayout();
-  bool ReadFrames(uint64_t thread_state, std::vector<Frame>* frames, bool* is_cut);
+  bool ReadFrames(uint64_t thread_state, std::vector<OutsidePythonFrame>* frames, bool* is_cut);
   Code* CodeAt(uint64_t address);
   const char* TextAt(uint64_t string);
   uint32_t LineOf(Code* code, int64_t offset);
@@ -150,8 +142,7 @@ class OutsidePython {
   PythonLayout layout_ = {};
   std::map<uint64_t, Code> codes_;
   std::map<std::string, const char*> texts_;
-  std::map<std::pair<std::vector<Frame>, bool>, uint32_t> numbers_;
-  std::deque<std::vector<OutsidePythonFrame>> frames_;  // of the stacks
+  std::map<std::pair<std::vector<OutsidePythonFrame>, bool>, uint32_t> numbers_;  // its keys hold the stacks' frames
   std::vector<OutsidePythonStack> stacks_;
 };
 

@@ -31,6 +31,14 @@ bool ConsumeVarint(absl::string_view* bytes, uint64_t* value) {
   return false;
 }
 
+OnlyField OnlyFieldOf(absl::string_view message) {
+  constexpr uint64_t kLengthDelimited = 2;
+  uint64_t key = 0, length = 0;
+  const bool is_one = ConsumeVarint(&message, &key) && (key & 7) == kLengthDelimited &&
+                      ConsumeVarint(&message, &length) && length == message.size();
+  return is_one ? OnlyField{key >> 3, message} : OnlyField{};
+}
+
 bool EndsAPacket(ByteChunk bytes, uint64_t at) {
   if (at > bytes.size()) return false;
   uint64_t offset = 0;

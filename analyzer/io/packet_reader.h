@@ -25,6 +25,13 @@ inline constexpr absl::string_view kWhyEmpty =
 // Parses a varint at the front of `bytes` and advances past it. False: truncated, or longer than 10 bytes.
 bool ConsumeVarint(absl::string_view* bytes, uint64_t* value);
 
+// Of a message that holds one message alone, as a packet does: that one's field number and bytes. 0: it holds something else.
+struct OnlyField {
+  uint64_t number = 0;
+  absl::string_view contents;
+};
+OnlyField OnlyFieldOf(absl::string_view message);
+
 // True if a packet of `bytes` ends at `at`, or there is none before it.
 bool EndsAPacket(ByteChunk bytes, uint64_t at);
 

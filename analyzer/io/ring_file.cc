@@ -1,4 +1,3 @@
-// Accesses rings from outside the recorded process.
 #include "analyzer/io/ring_file.h"
 
 #include <limits.h>
@@ -36,8 +35,6 @@ bool IsOutOfDescriptors(int error) { return error == EMFILE || error == ENFILE; 
 absl::Status OutOfDescriptors(const std::string& name) {
   return absl::ResourceExhaustedError(absl::StrCat(name, ": too many files are open to drain it (ulimit -n)"));
 }
-
-int OpenSharedMemory() { return open(kSharedMemory, O_PATH | O_DIRECTORY | O_CLOEXEC); }
 
 std::string BootId() {
   std::string id;
@@ -159,10 +156,10 @@ PrivatePages::~PrivatePages() {
   if (data_ != nullptr) munmap(data_, bytes_);
 }
 
-absl::StatusOr<std::unique_ptr<RingFile>> RingFile::OpenAt(int place, const std::string& name) {
+absl::StatusOr<std::unique_ptr<RingFile>> RingFile::OpenAt(int folder, const std::string& path) {
   auto ring = std::unique_ptr<RingFile>(new RingFile);
-  ring->name_ = name;
-  ring->fd_ = openat(place, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  ring->path_ = path;
+  ring->fd_ = openat(folder, path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (ring->fd_ < 0) return absl::Status(absl::ErrnoToStatusCode(errno), strerror(errno));
   struct stat info;
   const bool is_file = fstat(ring->fd_, &info) == 0 && S_ISREG(info.st_mode) && info.st_nlink == 1;
@@ -180,11 +177,7 @@ absl::StatusOr<std::unique_ptr<RingFile>> RingFile::OpenAt(int place, const std:
 }
 
 absl::StatusOr<std::unique_ptr<RingFile>> RingFile::OpenShared(const std::string& name) {
-  const int place = OpenSharedMemory();
-  if (place < 0) return absl::Status(absl::ErrnoToStatusCode(errno), strerror(errno));
-  absl::StatusOr<std::unique_ptr<RingFile>> ring = OpenAt(place, name);
-  close(place);
-  return ring;
+  return OpenAt(AT_FDCWD, absl::StrCat(kSharedMemory, "/", name));
 }
 
 absl::StatusOr<std::unique_ptr<RingFile>> RingFile::Open(std::shared_ptr<const RunFolder> folder,
@@ -214,7 +207,6 @@ absl::StatusOr<std::unique_ptr<RingFile>> RingFile::Open(std::shared_ptr<const R
   }
   (*ring)->folder_ = std::move(folder);
   (*ring)->trace_name_ = trace_name;
-  (*ring)->is_in_folder_ = !is_shared;
   if (absl::Status status = (*ring)->CheckIdentity(); !status.ok()) return status;
   return ring;
 }
@@ -258,7 +250,7 @@ absl::Status RingFile::Map() {
   void* memory = fd < 0 ? MAP_FAILED : mmap(nullptr, header().mapping_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   const int error = errno;
   if (fd >= 0) close(fd);
-  if (memory == MAP_FAILED) return absl::DataLossError(absl::StrCat(name_, ": can't be mapped: ", strerror(error)));
+  if (memory == MAP_FAILED) return absl::DataLossError(absl::StrCat(path_, ": can't be mapped: ", strerror(error)));
   session_ = static_cast<SessionHeader*>(memory);
   mapped_bytes_ = header().mapping_bytes;
   return absl::OkStatus();
@@ -285,7 +277,7 @@ bool RingFile::IsMappedByProcess() const {
     if (!maps.is_open() && errno != ESRCH) return true;  // belongs to another user, or does now
     bool has_memory = false;                             // not a first thread that has ended before the others
     for (std::string line; std::getline(maps, line); has_memory = true) {
-      if (absl::StrContains(line, absl::StrCat("/", name_))) return true;
+      if (absl::StrContains(line, absl::StrCat("/", BaseName(path_)))) return true;
     }
     if (has_memory) return false;
   }
@@ -293,14 +285,12 @@ bool RingFile::IsMappedByProcess() const {
 }
 
 void RingFile::Remove() {
-  const int place = is_in_folder_ ? -1 : OpenSharedMemory();
   struct stat named;
   struct stat ours;
-  const int at = is_in_folder_ ? folder_->fd() : place;
-  const bool is_this = fstatat(at, name_.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 && fstat(fd_, &ours) == 0 &&
+  const int folder = folder_ == nullptr ? AT_FDCWD : folder_->fd();
+  const bool is_this = fstatat(folder, path_.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 && fstat(fd_, &ours) == 0 &&
                        named.st_ino == ours.st_ino && named.st_dev == ours.st_dev;
-  if (is_this) unlinkat(at, name_.c_str(), 0);
-  if (place >= 0) close(place);
+  if (is_this) unlinkat(folder, path_.c_str(), 0);
   const std::string link = LinkOf(trace_name_);
   if (folder_ != nullptr && folder_->Stat(link, &named) && S_ISLNK(named.st_mode) && named.st_uid == geteuid()) {
     unlinkat(folder_->fd(), link.c_str(), 0);
@@ -413,16 +403,9 @@ uint64_t RingDrain::calls() const {
 namespace {
 
 absl::StatusOr<std::unique_ptr<RingFile>> RingOf(const std::string& trace_path) {
-  const std::string parent = std::filesystem::path(trace_path).parent_path().string();
-  const auto folder = RunFolder::Open(parent.empty() ? "." : parent);
+  const auto folder = RunFolder::Open(FolderOf(trace_path));
   if (!folder.ok()) return folder.status();
   return RingFile::Open(*folder, BaseName(trace_path));
-}
-
-Leftover Noted(const absl::Status& status) {
-  Leftover leftover;
-  leftover.note = std::string(status.message());
-  return leftover;
 }
 
 }  // namespace
@@ -435,7 +418,7 @@ absl::StatusOr<Leftover> DrainOpen(const std::string& trace_path) {
 absl::StatusOr<Leftover> DrainLeftoverRings(const std::string& trace_path) {
   absl::StatusOr<std::unique_ptr<RingFile>> ring = RingOf(trace_path);
   if (absl::IsNotFound(ring.status())) return Leftover{};
-  if (absl::IsFailedPrecondition(ring.status())) return Noted(ring.status());
+  if (absl::IsFailedPrecondition(ring.status())) return Leftover{.note = std::string(ring.status().message())};
   if (!ring.ok()) return ring.status();
   const bool is_over = !(*ring)->IsMappedByProcess();
   const RunFolder& folder = *(*ring)->folder();

@@ -42,14 +42,12 @@ class PrivatePages {
   uint64_t bytes_ = 0;
 };
 
-// The ring file of one process, opened for reading. Its contents are not trusted: its owner, or anyone with write
-// access, may have put anything there. Of the link's target only the last component is used, looked up in /dev/shm or
-// in the run folder.
+// The ring file of one process, opened for reading. Its contents are not trusted: anyone with write access may have put
+// anything there. Of the link's target only the last component is used, looked up in /dev/shm or in the run folder.
 class RingFile {
  public:
-  // NotFound: the trace has no rings. FailedPrecondition: the rings that its link names belong to another trace, machine
-  // or build of dlhook; the message is a sentence for the user. DataLoss: gone, or not a ring file. ResourceExhausted: out of
-  // descriptors, try again.
+  // NotFound: the trace has no rings. FailedPrecondition: those that its link names belong to another trace, machine or build
+  // of dlhook. DataLoss: gone, or not a ring file. ResourceExhausted: out of descriptors, try again.
   static absl::StatusOr<std::unique_ptr<RingFile>> Open(std::shared_ptr<const RunFolder> folder,
                                                         const std::string& trace_name);
   // A file in /dev/shm, of any run. Unimplemented: of another build of dlhook, which the message names.
@@ -81,15 +79,14 @@ class RingFile {
 
  private:
   RingFile() : header_(kSessionDataStart) {}
-  static absl::StatusOr<std::unique_ptr<RingFile>> OpenAt(int place, const std::string& name);
+  static absl::StatusOr<std::unique_ptr<RingFile>> OpenAt(int folder, const std::string& path);
   absl::Status CheckIdentity() const;
   bool CopyTo(const PrivatePages& copy) const;
   uint32_t Generation() const;
 
   std::shared_ptr<const RunFolder> folder_;  // null: any run
   std::string trace_name_;
-  std::string name_;           // of the ring file
-  bool is_in_folder_ = false;  // else in /dev/shm
+  std::string path_;  // of the ring file: in /dev/shm, or a name in the run folder
   int fd_ = -1;
   PrivatePages header_;
   SessionHeader* session_ = nullptr;
@@ -130,9 +127,8 @@ class RingDrain {
   std::optional<WaitStacks> waits_;
 };
 
-// For the trace at `trace_path`: what a process that is gone left in its rings. If trace, folder and rings belong to
-// the caller alone, it is drained into the file and the rings are removed; otherwise (and while the process lives) it
-// is drained into memory, and nothing is changed.
+// For the trace at `trace_path`: what its process left in its rings. If that is gone, and trace, folder and rings belong to the
+// caller alone, it is drained into the file and the rings are removed; else into memory, and nothing is changed.
 absl::StatusOr<Leftover> DrainLeftoverRings(const std::string& trace_path);
 
 // The same of a process that lives, with the calls and scopes that have not ended as if they ended now. Changes nothing.

@@ -1,4 +1,3 @@
-// The run folder.
 #include "analyzer/io/run_folder.h"
 
 #include <errno.h>
@@ -88,16 +87,20 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path, uint64_t most
   return bytes;
 }
 
+int WriteAll(int file, absl::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno != EINTR) return errno;
+    if (written > 0) bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return 0;
+}
+
 absl::Status ReplaceFile(const std::string& path, absl::string_view bytes) {
   const std::string draft = absl::StrCat(path, ".", getpid());
   unlink(draft.c_str());  // of a killed process of this number
   const int file = open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  int error = file < 0 ? errno : 0;
-  while (error == 0 && !bytes.empty()) {
-    const ssize_t written = write(file, bytes.data(), bytes.size());
-    if (written < 0 && errno != EINTR) error = errno;
-    if (written > 0) bytes.remove_prefix(static_cast<size_t>(written));
-  }
+  int error = file < 0 ? errno : WriteAll(file, bytes);
   if (file >= 0 && close(file) != 0 && error == 0) error = errno;
   if (error == 0 && rename(draft.c_str(), path.c_str()) != 0) error = errno;
   if (error == 0) return absl::OkStatus();

@@ -47,8 +47,6 @@ class RunFolder {
   struct stat info_;
 };
 
-// Small files that are read and written as a whole.
-
 // Files that dlhook looks for by itself must be the user's own, or root's: anyone may have left one in a shared folder.
 enum class FileIs : uint8_t { kNamed, kFound };
 
@@ -57,6 +55,9 @@ bool IsOwn(const std::string& path);
 
 // A regular file of at most `most` bytes. NotFound: there is none. Else the status says why it can't be used.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, uint64_t most, FileIs how);
+
+// 0, or errno.
+int WriteAll(int file, absl::string_view bytes);
 
 // A reader sees the old file or the new one, never a part.
 absl::Status ReplaceFile(const std::string& path, absl::string_view bytes);

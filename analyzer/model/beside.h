@@ -3,13 +3,19 @@
 // what LayerAnalysis makes at its first use, unless nobody who waits for the task is making it.
 #pragma once
 
+#include <sched.h>
+
 #include <future>
 #include <system_error>
 #include <utility>
 
 namespace dlhook::analyzer::inline model {
 
-bool MayUseTwoProcessors();
+// On a machine with more processors than a cpu_set_t has bits the question fails: it has two.
+inline bool MayUseTwoProcessors() {
+  cpu_set_t allowed;
+  return sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) > 1;
+}
 
 // The result of `task`, which runs beside what the caller does before get(); that also throws what `task` threw.
 template <typename Task>

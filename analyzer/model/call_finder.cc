@@ -1,7 +1,5 @@
 #include "analyzer/model/call_finder.h"
 
-#include <tuple>
-
 namespace dlhook::analyzer::inline model {
 
 const CallFinder::ThreadCalls& CallFinder::CallsOf(ThreadIndex thread) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -74,10 +75,10 @@ struct Unset : std::allocator<T> {
 };
 
 // Over the values of a column that has no elements to point to.
-template <typename Column>
+template <typename Column, typename Value>
 class ColumnIterator {
  public:
-  using value_type = typename Column::value_type;
+  using value_type = Value;
   using difference_type = std::ptrdiff_t;
   using iterator_category = std::random_access_iterator_tag;
   using pointer = const value_type*;
@@ -100,6 +101,24 @@ class ColumnIterator {
   size_t index_ = 0;
 };
 
+// What columns have by their size() and operator[].
+template <typename Column, typename Value>
+class ColumnBase {
+ public:
+  using value_type = Value;
+  using const_iterator = ColumnIterator<Column, Value>;
+
+  bool empty() const { return self().size() == 0; }
+  const_iterator begin() const { return {&self(), 0}; }
+  const_iterator end() const { return {&self(), self().size()}; }
+  friend bool operator==(const Column& column, const std::vector<Value>& values) {
+    return std::equal(column.begin(), column.end(), values.begin(), values.end());
+  }
+
+ private:
+  const Column& self() const { return static_cast<const Column&>(*this); }
+};
+
 // All values in full.
 template <typename Value>
 struct FullColumn : std::vector<Value, Unset<Value>> {
@@ -110,15 +129,12 @@ struct FullColumn : std::vector<Value, Unset<Value>> {
 // Values of which nearly all fit into a `Small`, a signed type. The others are kept apart; if there are too many of
 // them, all are stored in two bytes instead of one, or in full.
 template <typename Value, typename Small, typename Code = AsItIs>
-class CompactColumn {
+class CompactColumn : public ColumnBase<CompactColumn<Value, Small, Code>, Value> {
  public:
-  using value_type = Value;
-
   CompactColumn() = default;
   CompactColumn(size_t count, Value value) { Fill(count, value); }
 
   size_t size() const { return wide_.empty() ? small_.size() : wide_.size(); }
-  bool empty() const { return size() == 0; }
   size_t capacity() const { return wide_.empty() ? small_.capacity() : wide_.capacity(); }
   void reserve(size_t count) { wide_.empty() ? small_.reserve(count) : wide_.reserve(count); }
 
@@ -161,14 +177,6 @@ class CompactColumn {
     small_.assign(count, static_cast<Small>(Code::Encode(0, value)));
   }
 
-  using const_iterator = ColumnIterator<CompactColumn>;
-  const_iterator begin() const { return {this, 0}; }
-  const_iterator end() const { return {this, size()}; }
-
-  friend bool operator==(const CompactColumn& column, const std::vector<Value>& values) {
-    return std::equal(column.begin(), column.end(), values.begin(), values.end());
-  }
-
  private:
   struct TwoBytes {  // not instantiated where it would be this type
     using Column = CompactColumn<Value, int16_t, Code>;
@@ -208,18 +216,9 @@ class CompactColumn {
 // Values most of which are near the others nearby, or all bits set (kNone, -1): what `Small` holds is the distance from
 // the first one of a block.
 template <typename Value, typename Small>
-class NearColumn {
+class NearColumn : public ColumnBase<NearColumn<Value, Small>, Value> {
  public:
-  using value_type = Value;
-
-  NearColumn() = default;
-  NearColumn(size_t count, Value value) {
-    Resize(count);
-    for (size_t i = 0; i < count; ++i) Set(i, value);
-  }
-
   size_t size() const { return distance_.size(); }
-  bool empty() const { return distance_.empty(); }
   size_t capacity() const { return distance_.capacity(); }
   void reserve(size_t count) { distance_.reserve(count); }
 
@@ -243,14 +242,6 @@ class NearColumn {
   void Resize(size_t count) {
     distance_.Resize(count);
     base_.resize((count + kBlock - 1) / kBlock, kAllBits);
-  }
-
-  using const_iterator = ColumnIterator<NearColumn>;
-  const_iterator begin() const { return {this, 0}; }
-  const_iterator end() const { return {this, size()}; }
-
-  friend bool operator==(const NearColumn& column, const std::vector<Value>& values) {
-    return std::equal(column.begin(), column.end(), values.begin(), values.end());
   }
 
  private:
@@ -311,13 +302,60 @@ class RunColumn {
   uint32_t size_ = 0;
 };
 
+// Numbers for values that come again and again in the same order, as what a step does.
+template <typename Key>
+class RecurringKeys {
+ public:
+  // Equal keys have equal indices; new ones the next. Looks first at the key that followed the last two before: what
+  // comes after a scope's own time is known from the scope that was inside.
+  uint32_t IndexOf(const Key& key) {
+    uint32_t& next = follows_[(before_last_ * 31 + last_) % follows_.size()];
+    if (next >= keys_.size() || keys_[next] != key) {
+      const auto [place, is_new] = known_.try_emplace(key, static_cast<uint32_t>(keys_.size()));
+      next = place->second;
+      if (is_new) keys_.push_back(key);
+    }
+    before_last_ = last_;
+    return last_ = next;
+  }
+  const Key& operator[](uint32_t index) const { return keys_[index]; }
+  size_t size() const { return keys_.size(); }
+
+ private:
+  std::vector<Key> keys_;
+  std::array<uint32_t, 4096> follows_ = {};  // by the indices of two keys; others may have the same place
+  absl::flat_hash_map<Key, uint32_t> known_;
+  uint32_t before_last_ = 0;
+  uint32_t last_ = 0;
+};
+
+// Values of which few are distinct: an element takes a byte or two.
+template <typename Value>
+class RecurringColumn : public ColumnBase<RecurringColumn<Value>, Value> {
+ public:
+  size_t size() const { return index_.size(); }
+  size_t capacity() const { return index_.capacity(); }
+  void reserve(size_t count) { index_.reserve(count); }
+  [[gnu::always_inline]] const Value& operator[](size_t at) const { return values_[index_[at]]; }
+  uint32_t IndexAt(size_t at) const { return index_[at]; }
+  const RecurringKeys<Value>& values() const { return values_; }  // the distinct ones
+  void Set(size_t at, const Value& value) { SetIndex(at, IndexOf(value)); }
+  // The two halves of Set, for who knows the index of a value already.
+  uint32_t IndexOf(const Value& value) { return values_.IndexOf(value); }
+  void SetIndex(size_t at, uint32_t index) { index_.Set(at, index); }
+  void push_back(const Value& value) { index_.push_back(values_.IndexOf(value)); }
+  void Resize(size_t count) { index_.Resize(count); }  // see CompactColumn
+
+ private:
+  RecurringKeys<Value> values_;
+  CompactColumn<uint32_t, int8_t, AsNumber> index_;
+};
+
 // Reserves room for `count` more in a column of the model.
 template <typename Column>
 void GrowFor(Column* column, size_t count) {
   const size_t needed = column->size() + count;
-  if (needed > column->capacity()) {
-    column->reserve(column->empty() ? needed : std::max(needed, column->capacity() * 2));
-  }
+  if (needed > column->capacity()) column->reserve(std::max(needed, column->capacity() * 2));
 }
 
 }  // namespace dlhook::analyzer::model

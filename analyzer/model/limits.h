@@ -42,8 +42,7 @@ class Limit {
   uint64_t left_;
 };
 
-// Saturating sums of values from traces, which may be damaged.
-// For non-negative numbers.
+// Saturating, because values from traces may be damaged. For non-negative numbers.
 inline int64_t SaturatedProduct(int64_t a, int64_t b) {
   int64_t product = 0;
   return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<int64_t>::max() : product;

@@ -80,7 +80,7 @@ struct Tensor {
   std::vector<int64_t> dims;  // if the problem contains them; else empty
 };
 
-// Whether a product may run on tensor cores, according to the rules in the library's manual (tensor_core.h), or to the
+// Whether a product may run on tensor cores, according to the rules in the library's manual (ops/tensor_core.cc), or to the
 // library's notes on the engine that ran.
 struct TensorCore {
   bool eligible = false;

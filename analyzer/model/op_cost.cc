@@ -1,7 +1,4 @@
-// FLOPs and bytes of ops: the formulas and their sources are in op_cost.h.
 #include "analyzer/model/op_cost.h"
-
-#include <algorithm>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
@@ -27,6 +24,8 @@ bool IsComplex(DataType type) {
   return type == DataType::kC32 || type == DataType::kC64 || type == DataType::kC16 || type == DataType::kCbf16;
 }
 
+Count Half(Count count) { return count ? Count(*count / 2) : std::nullopt; }
+
 // Whole bytes of `count` elements; unknown if the type's size is.
 Count BytesOf(Count count, DataType type) {
   const uint32_t bits = format::TypeBits(type);
@@ -38,10 +37,7 @@ Count BytesOf(Count count, DataType type) {
 int64_t Next(int64_t n) { return n == INT64_MAX ? -1 : n + 1; }
 
 // A triangle of an n x n matrix including the diagonal; n (n+1) is always even.
-Count Triangle(int64_t n) {
-  const Count twice = Product({n, Next(n)});
-  return twice ? Count(*twice / 2) : std::nullopt;
-}
+Count Triangle(int64_t n) { return Half(Product({n, Next(n)})); }
 
 int64_t BatchOf(int64_t batch) { return std::max<int64_t>(batch, 1); }
 
@@ -60,84 +56,46 @@ int64_t Number(const ProblemNumbers& numbers, absl::string_view key, int64_t oth
   return it == numbers.end() ? otherwise : it->second;
 }
 
-// Multiplications and additions of real data, per LAPACK Working Note 41.
-struct MultiplyAdds {
+// Of real data, per LAPACK Working Note 41.
+struct MatrixCounts {
   Count multiplications;
   Count additions;
+  Count elements;  // of the operands
 };
 
-MultiplyAdds TriangularCounts(int64_t triangle, int64_t other) {
-  const Count diagonal_in = Product({other, triangle, Next(triangle)});
-  const Count diagonal_out = Product({other, triangle, std::max<int64_t>(triangle - 1, 0)});
-  return {diagonal_in ? Count(*diagonal_in / 2) : std::nullopt, diagonal_out ? Count(*diagonal_out / 2) : std::nullopt};
-}
-
-// 0 nonzeros: not recorded.
-Count SparseCount(const MatrixCall& op, int64_t columns) {
-  return op.nonzeros > 0 ? Product({op.nonzeros, columns}) : std::nullopt;
-}
-
-MultiplyAdds RealCounts(const MatrixCall& op) {
+MatrixCounts CountsOf(const MatrixCall& op) {
   const bool left = op.side != "R";
-  switch (op.kind) {
-    case MatrixKind::kSymm:
-    case MatrixKind::kHemm: {
-      const Count count = Product({op.m, op.n, left ? op.m : op.n});
-      return {count, count};
-    }
-    case MatrixKind::kSyrk:
-    case MatrixKind::kHerk: {
-      const Count count = Times(Triangle(op.n), op.k);
-      return {count, count};
-    }
-    case MatrixKind::kSyr2k:
-    case MatrixKind::kHer2k: {
-      const Count count = Product({op.k, op.n, op.n});
-      return {count, Sum({count, op.n})};
-    }
-    case MatrixKind::kTrmm:
-    case MatrixKind::kTrsm:
-      return left ? TriangularCounts(op.m, op.n) : TriangularCounts(op.n, op.m);
-    case MatrixKind::kDgmm:
-      return {Product({op.m, op.n}), 0};
-    case MatrixKind::kSpmm: {
-      const Count count = SparseCount(op, op.n);
-      return {count, count};
-    }
-    case MatrixKind::kSddmm: {
-      const Count count = SparseCount(op, op.k);
-      return {count, count};
-    }
-    case MatrixKind::kSpmv: {
-      const Count count = SparseCount(op, 1);
-      return {count, count};
-    }
-    default:
-      return {};
-  }
-}
-
-Count MatrixElements(const MatrixCall& op) {
-  const int64_t order = op.side == "R" ? op.n : op.m;
-  const Count mn = Product({op.m, op.n});
-  const Count nk = Product({op.n, op.k});
+  const int64_t order = left ? op.m : op.n, other = left ? op.n : op.m;
+  const Count mn = Product({op.m, op.n}), nk = Product({op.n, op.k});
+  const auto pairs = [](Count count, Count elements) { return MatrixCounts{count, count, elements}; };
+  // 0 nonzeros: not recorded.
+  const auto sparse = [&](int64_t columns) {
+    return pairs(op.nonzeros > 0 ? Product({op.nonzeros, columns}) : std::nullopt, std::nullopt);
+  };
   switch (op.kind) {
     case MatrixKind::kSymm:
     case MatrixKind::kHemm:
-      return Sum({Triangle(order), mn, mn});
+      return pairs(Times(mn, order), Sum({Triangle(order), mn, mn}));
     case MatrixKind::kSyrk:
     case MatrixKind::kHerk:
-      return Sum({nk, Triangle(op.n)});
+      return pairs(Times(Triangle(op.n), op.k), Sum({nk, Triangle(op.n)}));
     case MatrixKind::kSyr2k:
     case MatrixKind::kHer2k:
-      return Sum({nk, nk, Triangle(op.n)});
+      return {Times(nk, op.n), Sum({Times(nk, op.n), op.n}), Sum({nk, nk, Triangle(op.n)})};
     case MatrixKind::kTrmm:
     case MatrixKind::kTrsm:
-      return Sum({Triangle(order), mn});
+      return {Half(Product({other, order, Next(order)})),
+              Half(Product({other, order, std::max<int64_t>(order - 1, 0)})), Sum({Triangle(order), mn})};
     case MatrixKind::kDgmm:
-      return Sum({mn, mn, order});
+      return {mn, 0, Sum({mn, mn, order})};
+    case MatrixKind::kSpmm:
+      return sparse(op.n);
+    case MatrixKind::kSddmm:
+      return sparse(op.k);
+    case MatrixKind::kSpmv:
+      return sparse(1);
     default:
-      return std::nullopt;
+      return {};
   }
 }
 
@@ -190,12 +148,8 @@ std::optional<int64_t> GemmFlops(const GemmCall& gemm) {
   }
   const int64_t batch = BatchOf(gemm.batch);
   const int64_t per_product = IsComplex(gemm.a_type) ? 8 : 2;
-  switch (gemm.kind) {
-    case GemmKind::kGemmt:
-      return Times(Times(Triangle(gemm.n), gemm.k), Product({per_product, batch}).value_or(-1));
-    default:
-      return Product({per_product, gemm.m, gemm.n, gemm.k, batch});
-  }
+  if (gemm.kind != GemmKind::kGemmt) return Product({per_product, gemm.m, gemm.n, gemm.k, batch});
+  return Times(Times(Triangle(gemm.n), gemm.k), Product({per_product, batch}).value_or(-1));
 }
 
 std::optional<int64_t> GemmBytes(const GemmCall& gemm) {
@@ -210,7 +164,7 @@ std::optional<int64_t> GemmBytes(const GemmCall& gemm) {
 }
 
 std::optional<int64_t> MatrixFlops(const MatrixCall& op) {
-  const MultiplyAdds counts = RealCounts(op);
+  const MatrixCounts counts = CountsOf(op);
   const bool is_complex = IsComplex(op.type);
   return Times(Sum({Times(counts.multiplications, is_complex ? 6 : 1), Times(counts.additions, is_complex ? 2 : 1)}),
                BatchOf(op.batch));
@@ -218,7 +172,7 @@ std::optional<int64_t> MatrixFlops(const MatrixCall& op) {
 
 std::optional<int64_t> MatrixBytes(const MatrixCall& op) {
   if (op.kind == MatrixKind::kGeam || op.kind == MatrixKind::kTransform) return MovedBytes(op);
-  return Times(BytesOf(MatrixElements(op), op.type), BatchOf(op.batch));
+  return Times(BytesOf(CountsOf(op).elements, op.type), BatchOf(op.batch));
 }
 
 std::optional<int64_t> ConvolutionFlops(const Dims& result, const Dims& filter) {
@@ -251,10 +205,8 @@ std::optional<int64_t> RnnFlops(const ProblemNumbers& numbers, int gates, int di
   const int64_t sic = Number(numbers, "sic");
   const int64_t slc = Number(numbers, "slc");
   if (sic < 0 || slc < 0 || gates <= 0) return std::nullopt;
-  const Count inputs = Sum({sic, slc});
-  if (!inputs) return std::nullopt;
   return Product({2, directions, Number(numbers, "l"), Number(numbers, "t"), gates, Number(numbers, "dhc"),
-                  Number(numbers, "mb"), *inputs});
+                  Number(numbers, "mb"), Sum({sic, slc}).value_or(-1)});
 }
 
 std::optional<int64_t> TensorBytes(const Op& op) {

@@ -16,7 +16,7 @@ namespace dlhook::analyzer::inline model {
 
 using Mapping = values::Mapping;        // a mapped ELF file that calls came from or went to
 using Capability = values::Capability;  // something that could, or could not, be seen
-using Loss = values::Loss;              // records missing from the trace; `calls` of what: below
+using Loss = values::Loss;              // records missing from the trace; `calls` of what: LossNoun
 // As preload/format/processor_id.h has it. Not known (an older trace): without vendor.
 using ProcessorInfo = values::Processor;
 
@@ -70,45 +70,12 @@ std::string RankVariable(const ProcessInfo& process, std::initializer_list<absl:
 // the calls can't be distinguished.
 bool OneDnnIsXlas(const ProcessInfo& process);
 
-// What the losses of a trace count.
-
-// For these, Loss.calls counts scopes.
-inline bool CountsScopes(LossReason reason) {
-  return reason == LossReason::kScopesTooDeep || reason == LossReason::kTraceLimit;
-}
-
-// For these, counter readings.
-inline bool CountsReadings(LossReason reason) { return reason == LossReason::kReadingsDropped; }
-
-// For these, GPU activities, or links to their calls.
+// What Loss.calls counts: calls, or what the noun says. Shapes are those of calls that are in totals.
+bool CountsCalls(LossReason reason);
+const char* LossNoun(LossReason reason, bool is_one);
+inline bool CountsShapes(LossReason reason) { return reason == LossReason::kShapesDropped; }
 inline bool CountsGpuRecords(LossReason reason) {
   return reason == LossReason::kGpuBuffersFull || reason == LossReason::kGpuRecordsDropped;
-}
-
-// For these, intervals of CPU time without a sample.
-inline bool CountsSamples(LossReason reason) { return reason == LossReason::kSamplesDropped; }
-
-// For these, profiles and programs of a compiler's library.
-inline bool CountsProfiles(LossReason reason) { return reason == LossReason::kProfilesDropped; }
-
-// For these, calls that are in totals, but not by shape.
-inline bool CountsShapes(LossReason reason) { return reason == LossReason::kShapesDropped; }
-
-inline bool CountsCalls(LossReason reason) {
-  return !CountsShapes(reason) && !CountsScopes(reason) && !CountsReadings(reason) && !CountsGpuRecords(reason) &&
-         !CountsSamples(reason) && !CountsProfiles(reason);
-}
-
-// The noun for Loss.calls.
-inline const char* LossNoun(LossReason reason, bool is_one) {
-  if (CountsScopes(reason)) return is_one ? "scope" : "scopes";
-  if (CountsShapes(reason)) return is_one ? "shape of a call" : "shapes of calls";
-  if (CountsReadings(reason)) return is_one ? "reading of counters" : "readings of counters";
-  if (CountsSamples(reason)) return is_one ? "sample" : "samples";
-  if (CountsProfiles(reason)) return is_one ? "profile or program of XLA" : "profiles and programs of XLA";
-  if (reason == LossReason::kGpuBuffersFull) return is_one ? "activity of a GPU" : "activities of GPUs";
-  if (CountsGpuRecords(reason)) return is_one ? "record of GPU work" : "records of GPU work";
-  return is_one ? "call" : "calls";
 }
 
 }  // namespace dlhook::analyzer::model

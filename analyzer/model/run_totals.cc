@@ -67,6 +67,7 @@ class ThreadCursor {
   std::vector<Open> open_;
 };
 
+// For model.calls alone, without aggregates.
 class Sweep {
  public:
   explicit Sweep(const TraceModel& model) : model_(model), now_ns_(model.start_ns), metered_(model.ops.size()) {}
@@ -155,9 +156,6 @@ class Sweep {
   WallShares shares_;
 };
 
-// For model.calls alone, without aggregates.
-WallShares SweepWall(const TraceModel& model) { return Sweep(model).Run(); }
-
 void AddRange(OpTotals* totals, int64_t min_ns, int64_t max_ns) {
   totals->min_ns = totals->calls == 0 ? min_ns : std::min(totals->min_ns, min_ns);
   totals->max_ns = std::max(totals->max_ns, max_ns);
@@ -197,6 +195,7 @@ void AddAggregates(const TraceModel& model, RunTotals* totals) {
   }
 }
 
+// An aggregate that gets a part of the idle time.
 struct Row {
   OpIndex op;
   ThreadIndex thread;
@@ -325,7 +324,7 @@ RunTotals ComputeTotals(const TraceModel& model) {
   totals.ops.resize(model.ops.size());
   AddCalls(model, &totals);
   AddAggregates(model, &totals);
-  WallShares shares = SweepWall(model);
+  WallShares shares = Sweep(model).Run();
   totals.unattributed_ns = shares.idle_ns - ShareIdleTime(model, shares.idle, &shares.op_ns);
   for (size_t op = 0; op < model.ops.size(); ++op) totals.ops[op].wall_share_ns = shares.op_ns[op];
   totals.in_library_wall_ns = model.wall_ns() - totals.unattributed_ns;

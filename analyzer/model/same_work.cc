@@ -1,7 +1,5 @@
 #include "analyzer/model/same_work.h"
 
-#include <tuple>
-
 #include "analyzer/model/op_kind.h"
 
 namespace dlhook::analyzer::inline model {

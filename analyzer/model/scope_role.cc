@@ -37,6 +37,8 @@ constexpr Pattern kPatterns[] = {
     {Where::kWhole, "aten::copy_", ScopeRole::kConversion},
     {Where::kWhole, "aten::clone", ScopeRole::kConversion},
     {Where::kWhole, "aten::contiguous", ScopeRole::kConversion},
+    {Where::kBegins, "gloo:send", ScopeRole::kMessage},
+    {Where::kBegins, "gloo:recv", ScopeRole::kMessage},
     {Where::kBegins, "XLA ", ScopeRole::kXla},
     {Where::kBegins, "ProfilerStep#", ScopeRole::kProfilerStep},
 };

@@ -21,6 +21,7 @@ enum class ScopeRole : uint8_t {
   kCompiledCode,   // code of such a region
   kInput,          // the program asks its input pipeline for a batch
   kInputPipeline,  // a part of tf.data's
+  kMessage,        // a send or receive of torch.distributed, from the call to the end of the wait for it
   kXla,            // XLA compiles, runs or tries something
   kProfilerStep    // torch.profiler's
 };

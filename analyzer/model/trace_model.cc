@@ -8,6 +8,35 @@
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline model {
+namespace {
+
+struct LossNouns {
+  LossReason reason;
+  const char* one;
+  const char* many;
+};
+constexpr LossNouns kOtherThanCalls[] = {
+    {LossReason::kScopesTooDeep, "scope", "scopes"},
+    {LossReason::kTraceLimit, "scope", "scopes"},
+    {LossReason::kReadingsDropped, "reading of counters", "readings of counters"},
+    {LossReason::kGpuBuffersFull, "activity of a GPU", "activities of GPUs"},
+    {LossReason::kGpuRecordsDropped, "record of GPU work", "records of GPU work"},
+    {LossReason::kSamplesDropped, "sample", "samples"},
+    {LossReason::kProfilesDropped, "profile or program of XLA", "profiles and programs of XLA"},
+    {LossReason::kShapesDropped, "shape of a call", "shapes of calls"}};
+
+LossNouns NounsOf(LossReason reason) {
+  const auto other = absl::c_find_if(kOtherThanCalls, [&](const LossNouns& nouns) { return nouns.reason == reason; });
+  return other == std::end(kOtherThanCalls) ? LossNouns{reason, "call", "calls"} : *other;
+}
+
+}  // namespace
+
+bool CountsCalls(LossReason reason) {
+  return absl::c_none_of(kOtherThanCalls, [&](const LossNouns& nouns) { return nouns.reason == reason; });
+}
+
+const char* LossNoun(LossReason reason, bool is_one) { return is_one ? NounsOf(reason).one : NounsOf(reason).many; }
 
 std::string RankOf(const ProcessInfo& process) {
   return RankVariable(process, {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"});
@@ -56,8 +85,7 @@ void ScopeColumns::Resize(size_t count, ThreadIndex of_thread) {
 }
 
 int32_t TraceModel::StatusOf(CallIndex call) const {
-  const auto place = absl::c_lower_bound(failed_calls, call,
-                                         [](const FailedCall& failed, CallIndex index) { return failed.call < index; });
+  const auto place = std::ranges::lower_bound(failed_calls, call, {}, &FailedCall::call);
   return place != failed_calls.end() && place->call == call ? place->status : 0;
 }
 
@@ -89,9 +117,7 @@ absl::Span<const uint64_t> TraceModel::OperandsOf(CallIndex call) const {
 }
 
 StackIndex TraceModel::PythonStackOf(CallIndex call) const {
-  const auto own = absl::c_lower_bound(
-      call_stacks, call,
-      [](const std::pair<CallIndex, StackIndex>& pair, CallIndex index) { return pair.first < index; });
+  const auto own = std::ranges::lower_bound(call_stacks, call, {}, &std::pair<CallIndex, StackIndex>::first);
   if (own != call_stacks.end() && own->first == call) return own->second;
   for (ScopeIndex scope = calls.ScopeOf(call); scope != kNone; scope = scopes.parent[scope]) {
     if (scopes.look[scope].stack != kNone) return scopes.look[scope].stack;

@@ -8,7 +8,6 @@
 #include "analyzer/model/compact_column.h"
 #include "analyzer/model/op.h"
 #include "analyzer/model/process_info.h"
-#include "analyzer/model/recurring_keys.h"
 #include "analyzer/model/scope_role.h"
 #include "analyzer/model/trace_enums.h"
 #include "preload/format/thread_states.h"
@@ -162,7 +161,7 @@ struct NativeSymbols {
   std::vector<std::string> notes;  // which names are missing, and why: for the user
 };
 
-// Readings of one set of counters on one thread, ascending in time. See CounterBatch in proto/call.proto.
+// Readings of one set of counters on one thread, ascending in time (CounterBatch in proto/call.proto).
 struct CounterSeries {
   ProcessIndex process = 0;
   ThreadIndex thread = kNone;  // kNone: a thread without recorded calls

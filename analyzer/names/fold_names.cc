@@ -1,9 +1,7 @@
 // Splits a demangled name into the parts of its path and keeps the significant ones.
 #include "analyzer/names/fold_names.h"
 
-#include <algorithm>
 #include <cstddef>
-#include <iterator>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
@@ -34,78 +32,31 @@ bool IsSilentPart(string_view part) {
 // Prefixes of folded names of functions that only forward a call.
 constexpr string_view kPlumbingPrefixes[] = {
     // The C++ library's callables, threads and containers.
-    "std::",
-    "__gnu_cxx::",
-    "__cxxabiv1::",
-    "boost::function",
-    "boost::detail::function",
-    "boost::_bi::",
-    "boost::python::",
+    "std::", "__gnu_cxx::", "__cxxabiv1::", "boost::function", "boost::detail::function",
+    "boost::_bi::", "boost::python::",
     // PyTorch's dispatcher, and the code generated for every operator.
-    "c10::Dispatcher::",
-    "c10::KernelFunction::",
-    "c10::BoxedKernel",
-    "c10::OperatorHandle::",
-    "c10::TypedOperatorHandle::",
-    "c10::callUnboxedKernelFunction",
-    "c10::impl::",
-    "c10::detail::",
-    "c10::guts::",
-    "c10::intrusive_ptr",
-    "c10::function_ref",
-    "at::wrapper_",
-    "at::RecordFunction",
-    "at::autocast::",
-    "at::functionalization::",
-    "at::tracer::",
-    "torch::TraceType::",
-    "torch::ADInplaceOrView::",
-    "torch::autograd::VariableType::",
-    "torch::jit::Operation",
-    "torch::jit::Operator::",
-    "torch::autograd::CppFunction",
-    "torch::autograd::Node::operator()",
+    "c10::Dispatcher::", "c10::KernelFunction::", "c10::BoxedKernel",
+    "c10::OperatorHandle::", "c10::TypedOperatorHandle::", "c10::callUnboxedKernelFunction",
+    "c10::impl::", "c10::detail::", "c10::guts::", "c10::intrusive_ptr", "c10::function_ref", "at::wrapper_",
+    "at::RecordFunction", "at::autocast::", "at::functionalization::", "at::tracer::", "torch::TraceType::",
+    "torch::ADInplaceOrView::", "torch::autograd::VariableType::", "torch::jit::Operation",
+    "torch::jit::Operator::", "torch::autograd::CppFunction", "torch::autograd::Node::operator()",
     "torch::autograd::call_function",
     // PyTorch's kernel loops: the functor's owner is further out.
-    "at::TensorIteratorBase::",
-    "at::native::DEFAULT::VectorizedLoop2d",
-    "at::native::AVX2::VectorizedLoop2d",
-    "at::native::AVX512::VectorizedLoop2d",
-    "at::native::DispatchStub",
-    "at::internal::",
-    "at::parallel_for",
+    "at::TensorIteratorBase::", "at::native::DEFAULT::VectorizedLoop2d", "at::native::AVX2::VectorizedLoop2d",
+    "at::native::AVX512::VectorizedLoop2d", "at::native::DispatchStub", "at::internal::", "at::parallel_for",
     // Bindings to Python.
-    "pybind11::",
-    "nanobind::",
-    "torch::detail::wrap_pybind_function",
-    "ffi_call",
+    "pybind11::", "nanobind::", "torch::detail::wrap_pybind_function", "ffi_call",
     // Abseil's callables; Eigen's evaluators and thread pool.
-    "absl::functional_internal::",
-    "absl::internal_any_invocable::",
-    "absl::AnyInvocable",
-    "absl::FunctionRef",
-    "absl::base_internal::",
-    "absl::synchronization_internal::",
-    "absl::container_internal::",
-    "Eigen::internal::",
-    "Eigen::TensorEvaluator",
-    "Eigen::TensorDevice",
-    "Eigen::Tensor",
-    "Eigen::ThreadLocal",
-    "Eigen::ThreadPoolTempl",
-    "Eigen::ThreadPoolDevice",
-    "Eigen::NonBlockingThreadPool",
-    "Eigen::StlThreadEnvironment",
+    "absl::functional_internal::", "absl::internal_any_invocable::", "absl::AnyInvocable", "absl::FunctionRef",
+    "absl::base_internal::", "absl::synchronization_internal::", "absl::container_internal::", "Eigen::internal::",
+    "Eigen::TensorEvaluator", "Eigen::TensorDevice", "Eigen::Tensor", "Eigen::ThreadLocal", "Eigen::ThreadPoolTempl",
+    "Eigen::ThreadPoolDevice", "Eigen::NonBlockingThreadPool", "Eigen::StlThreadEnvironment",
     // oneDNN's log is written by these.
     "dnnl::impl::verbose",
     // LLVM's callables, in XLA.
-    "llvm::unique_function",
-    "llvm::function_ref",
-    "llvm::detail::",
-    "tsl::internal::",
-    "tsl::gtl::internal",
-    "xla::internal::",
-};
+    "llvm::unique_function", "llvm::function_ref", "llvm::detail::", "tsl::internal::", "tsl::gtl::internal",
+    "xla::internal::"};
 
 // Full folded names.
 constexpr string_view kPlumbingNames[] = {"_start",
@@ -124,38 +75,29 @@ constexpr string_view kPlumbingNames[] = {"_start",
 
 bool IsWordCharacter(char character) { return absl::ascii_isalnum(character) || character == '_' || character == '$'; }
 
-// One part of the path that a name is: "ConvolutionLayer<float>" in "caffe::ConvolutionLayer<float>::Forward_cpu(…)".
-struct Part {
-  std::string name;
-  std::string template_arguments;  // without the brackets
-};
-
 class NameParser {
  public:
   explicit NameParser(string_view text) : text_(text) {}
 
-  // False: unbalanced, or not a name.
-  bool Parse() {
+  std::vector<NamePart> Parse() {
     while (at_ < text_.size()) {
-      if (!Step()) return false;
+      if (!Step()) return {};
     }
     FinishPart();
-    return !parts_.empty();
+    return std::move(parts_);
   }
-  const std::vector<Part>& parts() const { return parts_; }
 
  private:
   string_view rest() const { return text_.substr(at_); }
 
   bool Step() {
     if (AtOperator()) return TakeOperator();
-    const char character = text_[at_];
     if (absl::StartsWith(rest(), "::")) {
       FinishPart();
       at_ += 2;
       return true;
     }
-    switch (character) {
+    switch (text_[at_]) {
       case '(':
         return TakeParentheses();
       case '<':
@@ -169,11 +111,9 @@ class NameParser {
       case ' ':
         return TakeSpace();
       default:
-        break;
+        part_.name += text_[at_++];
+        return true;
     }
-    part_.name += character;
-    ++at_;
-    return true;
   }
 
   void FinishPart() {
@@ -252,8 +192,7 @@ class NameParser {
     if (!TakeBalanced('(', ')', &arguments)) return false;
     if (is_type) return true;
     SkipQualifiers();
-    if (at_ == text_.size() || absl::StartsWith(rest(), "::")) return true;
-    return false;
+    return at_ == text_.size() || absl::StartsWith(rest(), "::");
   }
 
   // " const", "&&" and the like after arguments.
@@ -280,8 +219,8 @@ class NameParser {
 
   string_view text_;
   size_t at_ = 0;
-  Part part_;
-  std::vector<Part> parts_;
+  NamePart part_;
+  std::vector<NamePart> parts_;
 };
 
 // Suffixes that compilers append to the names of clones and of parts of functions.
@@ -296,10 +235,10 @@ string_view WithoutCloneSuffixes(string_view name) {
   return name;
 }
 
-std::string PutTogether(const std::vector<Part>& parts) {
+std::string PutTogether(const std::vector<NamePart>& parts) {
   std::string folded;
   bool in_lambda = false;
-  for (const Part& part : parts) {
+  for (const NamePart& part : parts) {
     if (IsSilentPart(part.name)) continue;
     const bool is_lambda = absl::StartsWith(part.name, "{lambda") || absl::StartsWith(part.name, "'lambda");
     if (in_lambda && (is_lambda || part.name == "operator()" || part.name == "_FUN")) continue;
@@ -314,15 +253,15 @@ std::string PutTogether(const std::vector<Part>& parts) {
 
 }  // namespace
 
+std::vector<NamePart> PathOf(absl::string_view demangled) { return NameParser(demangled).Parse(); }
+
 std::string FoldFunction(absl::string_view demangled) {
   // "py::f:/path/file.py" and Java's "Lorg/Foo;::bar" are not C++.
   if (absl::StartsWith(demangled, "py::") || absl::StrContains(demangled, ";::")) return std::string(demangled);
   const string_view name = WithoutCloneSuffixes(demangled);
   if (const std::vector<string_view> path = PathOfMangled(name); !path.empty()) return absl::StrJoin(path, "::");
   if (name.find_first_of("(<: ") == string_view::npos) return std::string(name);
-  NameParser parser(name);
-  if (!parser.Parse()) return std::string(name);
-  const std::string folded = PutTogether(parser.parts());
+  const std::string folded = PutTogether(PathOf(name));
   return folded.empty() ? std::string(name) : folded;
 }
 

@@ -18,6 +18,14 @@ namespace dlhook::analyzer::inline names {
 // that is not a C++ name, or can't be parsed, is returned unchanged.
 std::string FoldFunction(absl::string_view demangled);
 
+// One part of the path that a demangled name is: "ConvolutionLayer" and "float" in "void caffe::ConvolutionLayer<float>::Forward(…)".
+struct NamePart {
+  std::string name;
+  std::string template_arguments;  // without the brackets
+};
+// Empty: unbalanced, or not a name.
+std::vector<NamePart> PathOf(absl::string_view demangled);
+
 // Whether the function only forwards a call: c10's dispatcher, std::function, pybind11, Eigen's evaluators, the start
 // of a thread … Accepts both the demangled and the folded name.
 bool IsPlumbing(absl::string_view function);

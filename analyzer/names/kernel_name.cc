@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <iterator>
 #include <memory>
 
 #include "absl/algorithm/container.h"
@@ -86,46 +85,13 @@ std::string Distinction(absl::string_view arguments) {
   return names.empty() ? "" : absl::StrCat("<", absl::StrJoin(names, ","), ">");
 }
 
-// Start of the function's own template or argument list: the first '<' or '(' that is not part of "(anonymous
-// namespace)" or of an enclosing class's list.
-size_t EndOfName(absl::string_view text) {
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '(' && absl::StartsWith(text.substr(i), "(anonymous namespace)")) {
-      i += absl::string_view("(anonymous namespace)").size() - 1;
-    } else if (text[i] == '<' || text[i] == '(') {
-      return i;
-    }
-  }
-  return text.size();
-}
-
-// The position after the bracket that closes the one at `open`.
-size_t BehindBracket(absl::string_view text, size_t open) {
-  const char closing = text[open] == '<' ? '>' : ')';
-  int depth = 0;
-  for (size_t i = open; i < text.size(); ++i) {
-    if (text[i] == text[open]) ++depth;
-    if (text[i] == closing && --depth == 0) return i + 1;
-  }
-  return text.size();
-}
-
-// Namespaces, classes and the function's name, in lower case, without template arguments, parameters and anything that
-// is no letter or digit.
+// Namespaces, classes and the function's name, in lower case, without anything that is no letter or digit.
 std::string PlainPath(absl::string_view demangled) {
-  std::string path;
-  if (absl::StartsWith(demangled, "_Z")) path = absl::StrJoin(PathOfMangled(demangled), "::");
-  const absl::string_view text = path.empty() ? demangled : path;
-  std::string plain;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '<') {
-      i = BehindBracket(text, i) - 1;
-    } else if (text[i] == '(' && !absl::StartsWith(text.substr(i), "(anonymous namespace)")) {
-      break;
-    } else if (absl::ascii_isalnum(static_cast<unsigned char>(text[i]))) {
-      plain += absl::ascii_tolower(static_cast<unsigned char>(text[i]));
-    }
-  }
+  std::vector<std::string> names;
+  for (const NamePart& part : PathOf(demangled)) names.push_back(part.name);
+  if (absl::StartsWith(demangled, "_Z")) names = {absl::StrJoin(PathOfMangled(demangled), "")};
+  std::string plain = absl::AsciiStrToLower(names.empty() ? demangled : absl::StrJoin(names, ""));
+  std::erase_if(plain, [](unsigned char c) { return !absl::ascii_isalnum(c); });
   return plain;
 }
 
@@ -201,21 +167,13 @@ std::string ShortKernelName(absl::string_view demangled) {
     const std::vector<absl::string_view> path = PathOfMangled(demangled);
     return std::string(path.empty() ? demangled : path.back());
   }
-  size_t end = EndOfName(demangled);
-  size_t begin = 0;
+  const std::vector<NamePart> path = PathOf(demangled);
+  if (path.empty()) return std::string(demangled);
   std::string distinction;
-  while (end < demangled.size() && demangled[end] == '<') {
-    const size_t behind = BehindBracket(demangled, end);
-    distinction = Distinction(demangled.substr(end, behind - end));
-    if (!absl::StartsWith(demangled.substr(behind), "::")) break;
-    begin = behind + 2;  // the template was an enclosing class
-    end = begin + EndOfName(demangled.substr(begin));
+  for (const NamePart& part : path) {
+    if (!part.template_arguments.empty()) distinction = Distinction(part.template_arguments);
   }
-  absl::string_view name = demangled.substr(begin, end - begin);
-  name = name.substr(name.rfind(' ') == absl::string_view::npos ? 0 : name.rfind(' ') + 1);
-  const size_t qualifier = name.rfind("::");
-  if (qualifier != absl::string_view::npos) name = name.substr(qualifier + 2);
-  return absl::StrCat(name, distinction);
+  return absl::StrCat(path.back().name, distinction);
 }
 
 std::string DemangleSymbol(absl::string_view symbol) {

@@ -6,7 +6,6 @@
 #include "absl/strings/str_replace.h"
 #include "analyzer/names/fold_names.h"
 #include "analyzer/ops/decode_op.h"
-#include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline ops {
 namespace {

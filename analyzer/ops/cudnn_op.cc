@@ -1,7 +1,6 @@
 // Calls of cuDNN.
 //
 // To add an operation, add its line to kOperations, its enumerators to AlgorithmName, and its size to CudnnProblem.
-#include <algorithm>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -10,11 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/model/op_cost.h"
-#include "analyzer/ops/cudnn_names.h"
 #include "analyzer/ops/cudnn_problem.h"
 #include "analyzer/ops/decode_op.h"
-#include "analyzer/ops/tensor_core.h"
-#include "proto/op.pb.h"
+#include "analyzer/ops/nvidia_names.h"
 
 namespace dlhook::analyzer::inline ops {
 namespace {
@@ -46,8 +43,7 @@ constexpr OperationKind kOperations[] = {
     {"reduce_tensor", "reduction"},
     {"reduction", "reduction"},
     {"matmul", "matmul"},
-    {"concat", "concat"},
-};
+    {"concat", "concat"}};
 
 // The number in "pointwise:100"; -1 if there is none.
 int32_t ModeNumber(const trace::CudnnNode& node) {
@@ -118,13 +114,11 @@ Direction DirectionOf(const trace::Cudnn& cudnn) {
 // For a plan, only its notes show how it computes.
 std::string PlanAlgorithm(const trace::CudnnPlan& plan) {
   for (int32_t note : plan.numerical_note()) {
-    const std::string name = NumericalNoteName(note);
+    const std::string name = NameIn(kNumericalNotes, note);
     if (name == "winograd" || name == "fft") return name;
   }
   return "";
 }
-
-std::string OrEmpty(int32_t number, std::string (*name)(int32_t)) { return number < 0 ? "" : name(number); }
 
 // For convolutions, how they are computed; for all others, what is computed.
 std::string AlgorithmName(const trace::Cudnn& cudnn, const Op& op) {
@@ -135,17 +129,17 @@ std::string AlgorithmName(const trace::Cudnn& cudnn, const Op& op) {
     return cudnn.algorithm() < 0 ? "" : ConvolutionAlgorithmName(op.direction, cudnn.algorithm());
   }
   if (absl::StartsWith(operation, "pointwise")) return mode < 0 ? "" : absl::StrCat(op.kind, "_", PointwiseName(mode));
-  if (absl::StartsWith(operation, "resample")) return OrEmpty(mode, ResampleModeName);
+  if (absl::StartsWith(operation, "resample")) return NameIn(kResample, mode);
   if (absl::StartsWith(operation, "activation_")) {
-    return mode < 0 ? "" : absl::StrCat("eltwise_", ActivationModeName(mode));
+    return mode < 0 ? "" : absl::StrCat("eltwise_", NameIn(kActivation, mode));
   }
-  if (absl::StartsWith(operation, "op_tensor")) return OrEmpty(mode, OpTensorName);
+  if (absl::StartsWith(operation, "op_tensor")) return NameIn(kOpTensor, mode);
   if (operation == "add_tensor") return "binary_add";
-  if (op.kind == "reduction") return OrEmpty(mode, ReductionName);
-  if (op.kind == "pooling") return OrEmpty(mode, PoolingModeName);
-  if (op.kind == "softmax") return OrEmpty(cudnn.algorithm(), SoftmaxAlgorithmName);
-  if (op.kind == "rnn") return OrEmpty(mode, RnnModeName);
-  if (absl::StartsWith(operation, "batch_norm")) return OrEmpty(mode, BatchNormModeName);
+  if (op.kind == "reduction") return NameIn(kReductions, mode);
+  if (op.kind == "pooling") return NameIn(kPooling, mode);
+  if (op.kind == "softmax") return NameIn(kSoftmax, cudnn.algorithm());
+  if (op.kind == "rnn") return NameIn(kRnn, mode);
+  if (absl::StartsWith(operation, "batch_norm")) return NameIn(kBatchNorm, mode);
   return "";
 }
 
@@ -201,9 +195,7 @@ std::string TypesOf(const trace::Cudnn& cudnn) {
       break;
     }
   }
-  if (types.empty()) return "";
-  const bool same = absl::c_all_of(types, [&](const std::string& type) { return type == types[0]; });
-  return same ? types[0] : absl::StrJoin(types, ":");
+  return TypesText(types);
 }
 
 // One value per channel, the same for all images of a batch.
@@ -222,7 +214,7 @@ std::string NodeName(const trace::Cudnn& cudnn, const trace::CudnnNode& node) {
         mode == 0 && absl::c_any_of(node.input_uid(), [&](int64_t uid) { return IsBias(FindTensor(cudnn, uid)); });
     return adds_bias ? "bias" : PointwiseName(mode);
   }
-  if (node.operation() == "reduction" && mode >= 0) return ReductionName(mode);
+  if (node.operation() == "reduction" && mode >= 0) return NameIn(kReductions, mode);
   return node.operation();
 }
 
@@ -231,7 +223,7 @@ std::vector<std::string> PostOps(const trace::Cudnn& cudnn) {
   if (cudnn.operation() == "convolution_bias_activation") {
     names.push_back("bias");
     if (FindTensor(cudnn, {trace::CudnnTensor::Z})) names.push_back("add");
-    if (cudnn.mode() >= 0) names.push_back(ActivationModeName(cudnn.mode()));
+    if (cudnn.mode() >= 0) names.push_back(NameIn(kActivation, cudnn.mode()));
   }
   const trace::CudnnNode* main = MainNode(cudnn);
   for (const trace::CudnnNode& node : cudnn.plan().node()) {
@@ -242,20 +234,24 @@ std::vector<std::string> PostOps(const trace::Cudnn& cudnn) {
 
 std::string Heuristic(const trace::CudnnPlan& plan) {
   if (plan.heuristic_mode() < 0 || plan.heuristic_results() == 0) return "";
-  std::string text = HeuristicModeName(plan.heuristic_mode());
+  std::string text = NameIn(kHeuristicModes, plan.heuristic_mode());
   if (plan.heuristic_rank() < 0) return text;
   return absl::StrCat(text, ", rank ", plan.heuristic_rank(), " of ", plan.heuristic_results());
 }
 
+std::string KnobsText(const trace::CudnnPlan& plan, absl::string_view before) {
+  std::string text;
+  for (const trace::CudnnPlan::Knob& knob : plan.knob()) absl::StrAppend(&text, before, knob.type(), "=", knob.value());
+  return text;
+}
+
 void DecodePlan(const trace::CudnnPlan& plan, Op& op) {
-  if (plan.engine() >= 0) op.implementation = absl::StrCat("cudnn engine ", plan.engine());
-  for (const trace::CudnnPlan::Knob& knob : plan.knob()) {
-    absl::StrAppend(&op.implementation, " k", knob.type(), "=", knob.value());
-  }
+  const std::string engine = plan.engine() >= 0 ? absl::StrCat("cudnn engine ", plan.engine()) : "";
+  op.implementation = engine + KnobsText(plan, " k");
   op.chooser = FromProto<Chooser>(plan.chooser());
   op.heuristic = Heuristic(plan);
-  for (int32_t note : plan.numerical_note()) op.notes.push_back(NumericalNoteName(note));
-  for (int32_t note : plan.behavior_note()) op.notes.push_back(BehaviorNoteName(note));
+  for (int32_t note : plan.numerical_note()) op.notes.push_back(NameIn(kNumericalNotes, note));
+  for (int32_t note : plan.behavior_note()) op.notes.push_back(NameIn(kBehaviorNotes, note));
 }
 
 std::string ComputeType(const trace::Cudnn& cudnn) {
@@ -274,7 +270,7 @@ void DecodeProblem(const trace::Cudnn& cudnn, Op& op) {
   op.types = TypesOf(cudnn);
   op.problem = CudnnProblem(cudnn, op.kind);
   op.compute_type = ComputeType(cudnn);
-  if (!cudnn.has_plan()) op.math_mode = MathTypeName(cudnn.math_type());
+  if (!cudnn.has_plan()) op.math_mode = NameIn(kMathTypes, cudnn.math_type());
 }
 
 // What a plan's JSON contains, combined with what was recorded.
@@ -314,17 +310,13 @@ void DecodeComplete(const trace::Cudnn& cudnn, Op& op) {
 }
 
 CudnnPlan PlanOf(const trace::CudnnPlan& recorded) {
-  CudnnPlan plan = {.number = recorded.number(),
-                    .configuration = absl::StrCat(recorded.engine()),
-                    .heuristic_mode = recorded.heuristic_mode(),
-                    .heuristic_results = recorded.heuristic_results(),
-                    .failed_before = recorded.failed_before(),
-                    .build_ticks = recorded.build_ticks(),
-                    .is_from_json = !recorded.json().empty()};
-  for (const trace::CudnnPlan::Knob& knob : recorded.knob()) {
-    absl::StrAppend(&plan.configuration, " ", knob.type(), "=", knob.value());
-  }
-  return plan;
+  return {.number = recorded.number(),
+          .configuration = absl::StrCat(recorded.engine(), KnobsText(recorded, " ")),
+          .heuristic_mode = recorded.heuristic_mode(),
+          .heuristic_results = recorded.heuristic_results(),
+          .failed_before = recorded.failed_before(),
+          .build_ticks = recorded.build_ticks(),
+          .is_from_json = !recorded.json().empty()};
 }
 
 CudnnCall CallOf(const trace::Cudnn& cudnn) {
@@ -342,7 +334,7 @@ Candidate DecodeCandidate(const trace::CudnnSearch::Candidate& recorded, Directi
           static_cast<int64_t>(std::min<uint64_t>(recorded.time_ns(), INT64_MAX)),
           static_cast<int64_t>(std::min<uint64_t>(recorded.workspace_bytes(), INT64_MAX)),
           recorded.determinism() == 1,
-          MathTypeName(recorded.math_type())};
+          NameIn(kMathTypes, recorded.math_type())};
 }
 
 }  // namespace
@@ -361,11 +353,8 @@ void DecodeCudnnSearch(const trace::CudnnSearch& search, Op& op) {
   for (const trace::CudnnSearch::Candidate& candidate : search.candidate()) {
     op.candidates.push_back(DecodeCandidate(candidate, op.direction));
   }
-  for (const Candidate& candidate : op.candidates) {
-    if (candidate.status != 0) continue;
-    op.algorithm = candidate.algorithm;
-    break;
-  }
+  const auto best = std::ranges::find(op.candidates, 0, &Candidate::status);
+  if (best != op.candidates.end()) op.algorithm = best->algorithm;
   op.heuristic = absl::StrCat(op.candidates.size(), " of ", search.requested(), " requested");
 }
 

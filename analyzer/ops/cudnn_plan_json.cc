@@ -1,5 +1,4 @@
 // Keys as in cuDNN 9.
-#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -10,8 +9,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "analyzer/ops/cudnn_names.h"
 #include "analyzer/ops/cudnn_problem.h"
+#include "analyzer/ops/nvidia_names.h"
 
 namespace dlhook::analyzer::inline ops {
 namespace {
@@ -20,7 +19,7 @@ using Json = nlohmann::json;
 
 constexpr size_t kMaxItems = 4096;  // tensors, nodes, knobs
 constexpr size_t kMaxPlanDims = 12;
-constexpr int kMaxDepth = 64;
+constexpr int kMaxDepth = 64;  // of lists and objects; what is nested more deeply is left out
 
 // Null if the key is missing.
 const Json& Member(const Json& object, absl::string_view key) {
@@ -84,13 +83,16 @@ std::optional<int32_t> PointwiseMode(const Json& json) {
   return std::nullopt;
 }
 
+std::optional<int32_t> IndexIn(absl::Span<const absl::string_view> names, absl::string_view name) {
+  const auto place = absl::c_find(names, name);
+  return place == names.end() ? std::nullopt : std::optional(static_cast<int32_t>(place - names.begin()));
+}
+
 // The number itself, or the index of the enumerator's name in `names`.
-template <size_t N>
-std::optional<int32_t> ModeNumber(const Json& json, absl::string_view prefix, const absl::string_view (&names)[N]) {
+std::optional<int32_t> ModeNumber(const Json& json, absl::string_view prefix,
+                                  absl::Span<const absl::string_view> names) {
   if (const std::optional<int64_t> number = Integer(json)) return static_cast<int32_t>(*number);
-  const auto place = absl::c_find(names, Enumerator(json, prefix));
-  if (place == std::end(names)) return std::nullopt;
-  return static_cast<int32_t>(place - std::begin(names));
+  return IndexIn(names, Enumerator(json, prefix));
 }
 
 constexpr absl::string_view kReductionModes[] = {"add", "mul",   "min",   "max",         "amax",
@@ -112,7 +114,7 @@ std::optional<int32_t> KnobType(absl::string_view key) {
   int32_t number = 0;
   if (absl::SimpleAtoi(key, &number)) return number;
   const std::string word = absl::AsciiStrToLower(key);
-  return KnobTypeNumber(absl::StripPrefix(word, "cudnn_knob_type_"));
+  return IndexIn(kKnobTypes, absl::StripPrefix(word, "cudnn_knob_type_"));
 }
 
 // Which tensor of a node a key names, and whether the node writes it.
@@ -263,22 +265,11 @@ class PlanReader {
   std::map<std::string, int> tensors_;  // by name: index
 };
 
-// Whether any list or object is nested more deeply than in a plan: the parser is recursive.
-bool IsTooDeep(absl::string_view json) {
-  int depth = 0;
-  for (char c : json) {
-    if (c == '{' || c == '[') ++depth;
-    if (c == '}' || c == ']') --depth;
-    if (depth > kMaxDepth) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 absl::StatusOr<trace::Cudnn> ParseCudnnPlanJson(absl::string_view json) {
-  if (IsTooDeep(json)) return absl::InvalidArgumentError("nested too deeply");
-  const Json root = Json::parse(json.begin(), json.end(), nullptr, /*allow_exceptions=*/false);
+  const auto is_in_a_plan = [](int depth, Json::parse_event_t, const Json&) { return depth <= kMaxDepth; };
+  const Json root = Json::parse(json.begin(), json.end(), is_in_a_plan, /*allow_exceptions=*/false);
   if (root.is_discarded()) return absl::InvalidArgumentError("not JSON");
   return PlanReader().Read(root);
 }

@@ -1,6 +1,5 @@
 #include "analyzer/ops/cudnn_problem.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "absl/algorithm/container.h"
@@ -25,24 +24,27 @@ const Recorded* Result(const trace::Cudnn& cudnn) {
   return FindTensor(cudnn, {Recorded::Y, Recorded::DY, Recorded::OUTPUT});
 }
 
-// Pads, strides and dilations of a graph are in its main node.
-const trace::CudnnNode& Windows(const trace::Cudnn& cudnn, trace::CudnnNode& copy) {
-  if (const trace::CudnnNode* node = MainNode(cudnn); node != nullptr && cudnn.stride_size() == 0) return *node;
-  *copy.mutable_pad() = cudnn.pad();
-  *copy.mutable_stride() = cudnn.stride();
-  *copy.mutable_dilation() = cudnn.dilation();
-  return copy;
-}
+using Integers = google::protobuf::RepeatedField<int64_t>;
 
-template <typename List>
-int64_t At(const List& list, int i, int64_t otherwise) {
-  return i < list.size() ? list.Get(i) : otherwise;
+int64_t At(const Integers& list, int i, int64_t otherwise) { return i < list.size() ? list.Get(i) : otherwise; }
+
+struct Windows {
+  const Integers& pad;
+  const Integers& stride;
+  const Integers& dilation;
+};
+
+// Those of a graph are in its main node.
+Windows WindowsOf(const trace::Cudnn& cudnn) {
+  const trace::CudnnNode* node = MainNode(cudnn);
+  if (node != nullptr && cudnn.stride_size() == 0) return {node->pad(), node->stride(), node->dilation()};
+  return {cudnn.pad(), cudnn.stride(), cudnn.dilation()};
 }
 
 // "_ih32oh30kh3sh1dh0ph0_iw…" for the spatial dimensions of `src` and `dst`. `kernel` is -1 if not known. oneDNN counts
 // dilation from 0.
 template <typename Kernel>
-std::string SpatialText(const Recorded& src, const Recorded& dst, const trace::CudnnNode& windows, Kernel kernel,
+std::string SpatialText(const Recorded& src, const Recorded& dst, const Windows& windows, Kernel kernel,
                         bool has_dilation) {
   std::string text;
   const int rank = src.dim_size() - 2;
@@ -51,9 +53,8 @@ std::string SpatialText(const Recorded& src, const Recorded& dst, const trace::C
     const std::string axis(1, kAxes[kAxes.size() - rank + i]);
     absl::StrAppend(&text, "_i", axis, src.dim(i + 2), "o", axis, dst.dim(i + 2));
     if (kernel(i) > 0) absl::StrAppend(&text, "k", axis, kernel(i));
-    const int64_t dilation = has_dilation ? At(windows.dilation(), i, 1) - 1 : 0;
-    absl::StrAppend(&text, "s", axis, At(windows.stride(), i, 1), "d", axis, dilation, "p", axis,
-                    At(windows.pad(), i, 0));
+    const int64_t dilation = has_dilation ? At(windows.dilation, i, 1) - 1 : 0;
+    absl::StrAppend(&text, "s", axis, At(windows.stride, i, 1), "d", axis, dilation, "p", axis, At(windows.pad, i, 0));
   }
   return text;
 }
@@ -70,13 +71,11 @@ std::string ConvolutionProblem(const trace::Cudnn& cudnn) {
   const Recorded* wei = FindTensor(cudnn, {Recorded::W, Recorded::DW});
   const Recorded* dst = Result(cudnn);
   if (!src || !dst || src->dim_size() < 2 || dst->dim_size() < 2) return "";
-  trace::CudnnNode copy;
-  const trace::CudnnNode& windows = Windows(cudnn, copy);
   const auto kernel = [&](int i) { return wei ? At(wei->dim(), i + 2, -1) : -1; };
   const int64_t groups = Groups(cudnn, *src, wei);
   std::string text = groups > 1 ? absl::StrCat("g", groups) : "";
   absl::StrAppend(&text, "mb", src->dim(0), "_ic", src->dim(1), "oc", dst->dim(1));
-  return absl::StrCat(text, SpatialText(*src, *dst, windows, kernel, /*has_dilation=*/true));
+  return absl::StrCat(text, SpatialText(*src, *dst, WindowsOf(cudnn), kernel, /*has_dilation=*/true));
 }
 
 // The shim stores a pooling's window in the field for dilation.
@@ -84,9 +83,8 @@ std::string PoolingProblem(const trace::Cudnn& cudnn) {
   const Recorded* src = Source(cudnn);
   const Recorded* dst = Result(cudnn);
   if (!src || !dst || src->dim_size() < 2) return "";
-  trace::CudnnNode copy;
-  const trace::CudnnNode& windows = Windows(cudnn, copy);
-  const auto window = [&](int i) { return At(windows.dilation(), i, -1); };
+  const Windows windows = WindowsOf(cudnn);
+  const auto window = [&](int i) { return At(windows.dilation, i, -1); };
   return absl::StrCat("mb", src->dim(0), "ic", src->dim(1),
                       SpatialText(*src, *dst, windows, window, /*has_dilation=*/false));
 }
@@ -181,8 +179,6 @@ std::optional<int64_t> ConvolutionFlopsOf(const trace::Cudnn& cudnn) {
   if (!wei || !dst || wei->dim_size() < 3) return std::nullopt;
   return ConvolutionFlops(DimsOf(*dst), DimsOf(*wei));
 }
-
-constexpr size_t kMaxFormatDims = 12;  // more than any library takes
 
 using Order = std::vector<size_t>;  // dimensions, outermost first
 
@@ -283,7 +279,7 @@ std::optional<int64_t> CudnnFlops(const trace::Cudnn& cudnn, const std::string& 
 
 std::string TensorFormat(const std::vector<int64_t>& dims, const std::vector<int64_t>& strides) {
   const size_t rank = dims.size();
-  if (rank == 0 || rank > kMaxFormatDims || strides.size() != rank) return "";
+  if (rank == 0 || rank > kMaxProblemDims || strides.size() != rank) return "";
   const std::vector<Order> common = CommonOrders(rank);
   for (const bool exactly : {true, false}) {
     for (const Order& order : common) {

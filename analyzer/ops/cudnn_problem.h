@@ -1,12 +1,6 @@
 // The problem of a cuDNN call: one line in the form of oneDNN's problem descriptors, and its cost.
 #pragma once
 
-#include <cstdint>
-#include <initializer_list>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "proto/op.pb.h"
@@ -39,20 +33,18 @@ std::string CudnnProblem(const trace::Cudnn& cudnn, const std::string& kind);
 // result. nullopt if there is neither.
 std::optional<int64_t> CudnnFlops(const trace::Cudnn& cudnn, const std::string& kind);
 
-// Names the memory order of a tensor by its strides: cuDNN's equivalent of a format tag.
-
-// `dims` in logical order N, C, [D, [H,]] W. The letters of the dimensions from the outermost in memory to the
-// innermost, if there are no gaps: "nchw", "nhwc", "ndhwc", "chwn", "cnhw"; "strided" otherwise (a slice, a broadcast);
-// "abcdef" for more than five dimensions. Dimensions of one element have no position in memory: if several names fit,
-// the program's strides for them decide, then the first of nchw, nhwc, chwn. Empty without dims or strides.
+// The memory order of a tensor by its strides: cuDNN's equivalent of a format tag. `dims` in logical order N, C, [D,
+// [H,]] W. The letters of the dimensions from the outermost in memory to the innermost, if there are no gaps: "nchw",
+// "nhwc", "ndhwc", "chwn", "cnhw"; "strided" otherwise (a slice, a broadcast); "abcdef" for more than five dimensions.
+// Dimensions of one element have no position in memory: if several names fit, the program's strides for them decide,
+// then the first of nchw, nhwc, chwn. Empty without dims or strides.
 std::string TensorFormat(const std::vector<int64_t>& dims, const std::vector<int64_t>& strides);
 
 // Parses a cuDNN execution plan from its JSON text (CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION): the only source for
-// a plan that a program built from such a text, as XLA does with its autotuning cache.
-
-// Operation, tensors, nodes, engine and knobs, as in a fully recorded plan. The text comes from a program and is not
-// trusted: fields of an unexpected type are ignored, lists are truncated at bounds far beyond cuDNN's. An error says
-// what is missing: JSON, or an operation graph in it.
+// a plan that a program built from such a text, as XLA does with its autotuning cache. Operation, tensors, nodes,
+// engine and knobs, as in a fully recorded plan. The text comes from a program and is not trusted: fields of an
+// unexpected type are ignored, lists are truncated at bounds far beyond cuDNN's. An error says what is missing: JSON,
+// or an operation graph in it.
 absl::StatusOr<trace::Cudnn> ParseCudnnPlanJson(absl::string_view json);
 
 }  // namespace dlhook::analyzer::ops

@@ -1,10 +1,44 @@
-// Dispatches an op definition to the decoder of its library.
 #include "analyzer/ops/decode_op.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline ops {
+
+namespace {
+
+void Decode(const trace::OpDefinition& definition, Op& op) {
+  switch (definition.op_case()) {
+    case trace::OpDefinition::kGemm:
+      return DecodeGemm(definition.gemm(), op);
+    case trace::OpDefinition::kMatrix:
+      return DecodeMatrixOp(definition.matrix(), op);
+    case trace::OpDefinition::kOnednn:
+      return DecodeOneDnn(definition.onednn(), op);
+    case trace::OpDefinition::kCopy:
+      return DecodeCopy(definition.copy(), op);
+    case trace::OpDefinition::kLaunch:
+      return DecodeLaunch(definition.launch(), op);
+    case trace::OpDefinition::kCudnn:
+      return DecodeCudnn(definition.cudnn(), op);
+    case trace::OpDefinition::kCudnnSearch:
+      return DecodeCudnnSearch(definition.cudnn_search(), op);
+    case trace::OpDefinition::kCollective:
+      return DecodeCollective(definition.collective(), op);
+    case trace::OpDefinition::kAllocation:
+      return DecodeAllocation(definition.allocation(), op);
+    case trace::OpDefinition::kLibxsmm:
+      return DecodeLibxsmm(definition.libxsmm(), op);
+    case trace::OpDefinition::OP_NOT_SET:  // a timed call: only its name identifies it
+      op.on_gpu = IsGpuFamily(op.family);
+      op.kind = "call";
+      op.problem = absl::StrCat(op.function, definition.detail().empty() ? "" : " ", definition.detail());
+  }
+}
+
+}  // namespace
 
 Op DecodeOp(const trace::OpDefinition& definition) {
   Op op;
@@ -12,44 +46,14 @@ Op DecodeOp(const trace::OpDefinition& definition) {
   op.family = definition.family();
   op.time_source = FromProto<TimeSource>(definition.time_source());
   op.captured = definition.captured();
-  switch (definition.op_case()) {
-    case trace::OpDefinition::kGemm:
-      DecodeGemm(definition.gemm(), op);
-      break;
-    case trace::OpDefinition::kMatrix:
-      DecodeMatrixOp(definition.matrix(), op);
-      break;
-    case trace::OpDefinition::kOnednn:
-      DecodeOneDnn(definition.onednn(), op);
-      break;
-    case trace::OpDefinition::kCopy:
-      DecodeCopy(definition.copy(), op);
-      break;
-    case trace::OpDefinition::kLaunch:
-      DecodeLaunch(definition.launch(), op);
-      break;
-    case trace::OpDefinition::kCudnn:
-      DecodeCudnn(definition.cudnn(), op);
-      break;
-    case trace::OpDefinition::kCudnnSearch:
-      DecodeCudnnSearch(definition.cudnn_search(), op);
-      break;
-    case trace::OpDefinition::kCollective:
-      DecodeCollective(definition.collective(), op);
-      break;
-    case trace::OpDefinition::kAllocation:
-      DecodeAllocation(definition.allocation(), op);
-      break;
-    case trace::OpDefinition::kLibxsmm:
-      DecodeLibxsmm(definition.libxsmm(), op);
-      break;
-    case trace::OpDefinition::OP_NOT_SET:  // a timed call: only its name identifies it
-      op.on_gpu = IsGpuFamily(op.family);
-      op.kind = "call";
-      op.problem = absl::StrCat(op.function, definition.detail().empty() ? "" : " ", definition.detail());
-      break;
-  }
+  Decode(definition, op);
   return op;
+}
+
+std::string TypesText(const std::vector<std::string>& types) {
+  if (types.empty()) return "";
+  const bool same = absl::c_all_of(types, [&](const std::string& type) { return type == types[0]; });
+  return same ? types[0] : absl::StrJoin(types, ":");
 }
 
 }  // namespace dlhook::analyzer::ops

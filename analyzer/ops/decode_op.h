@@ -48,4 +48,12 @@ void DecodeCollective(const trace::Collective& collective, Op& op);
 // Whether calls of this family ask a GPU for work.
 bool IsGpuFamily(const std::string& family);
 
+// "f32", or "s8:u8:s32" if they differ.
+std::string TypesText(const std::vector<std::string>& types);
+
+// nullopt: not a product on a GPU, or its types are not known.
+std::optional<TensorCore> TensorCoreOf(const trace::Gemm& gemm);
+// `op`: kind and types are read. nullopt: not a convolution, product, attention or RNN, or not known.
+std::optional<TensorCore> TensorCoreOf(const trace::Cudnn& cudnn, const Op& op);
+
 }  // namespace dlhook::analyzer::ops

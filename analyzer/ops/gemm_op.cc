@@ -3,9 +3,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/op_cost.h"
-#include "analyzer/ops/cublas_names.h"
 #include "analyzer/ops/decode_op.h"
-#include "analyzer/ops/tensor_core.h"
+#include "analyzer/ops/nvidia_names.h"
 #include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline ops {
@@ -24,11 +23,6 @@ std::string ScaledTypeName(DataType type, uint32_t scale_mode) {
   return scale.empty() ? name : absl::StrCat(name, "/", scale);
 }
 
-// "f32", or "s8:u8:s32" if the operands differ.
-std::string GemmTypes(const std::string& a, const std::string& b, const std::string& c) {
-  return a == b && a == c ? c : absl::StrCat(a, ":", b, ":", c);
-}
-
 // Orders of cuBLASLt are recorded as cublasLtOrder_t + 1.
 constexpr uint32_t kColumnOrder = 1, kRowOrder = 2;
 
@@ -44,7 +38,7 @@ bool HasOwnOrders(const trace::CudaGemm& cuda) {
   return !HasOrders(cuda, 0) && !HasOrders(cuda, kColumnOrder) && !HasOrders(cuda, kRowOrder);
 }
 
-std::string OrderName(uint32_t order) { return order == 0 ? "?" : LtOrderName(order - 1); }
+std::string OrderName(uint32_t order) { return order == 0 ? "?" : NameIn(kOrders, int64_t{order} - 1); }
 
 struct Shape {
   int64_t m, n, k;
@@ -67,7 +61,7 @@ void DecodeProblem(const trace::Gemm& gemm, Op& op) {
   const std::string a = ScaledTypeName(op.gemm()->a_type, gemm.cuda().scale_mode_a());
   const std::string b = ScaledTypeName(op.gemm()->b_type, gemm.cuda().scale_mode_b());
   const std::string c = ScaledTypeName(op.gemm()->c_type, gemm.cuda().scale_mode_d());
-  op.types = GemmTypes(a, b, c);
+  op.types = TypesText({a, b, c});
   op.problem =
       GemmProblem(gemm, {gemm.m(), gemm.n(), gemm.k(), absl::StrCat(gemm.trans_a(), gemm.trans_b()), op.types});
   if (HasOwnOrders(gemm.cuda())) {
@@ -77,7 +71,7 @@ void DecodeProblem(const trace::Gemm& gemm, Op& op) {
     absl::StrAppend(&op.problem, " row-major");
   } else {  // C' = op(B)' op(A)', and a column-major matrix read by rows is its transpose
     op.row_major_problem = GemmProblem(
-        gemm, {gemm.n(), gemm.m(), gemm.k(), absl::StrCat(gemm.trans_b(), gemm.trans_a()), GemmTypes(b, a, c)});
+        gemm, {gemm.n(), gemm.m(), gemm.k(), absl::StrCat(gemm.trans_b(), gemm.trans_a()), TypesText({b, a, c})});
   }
 }
 
@@ -85,12 +79,12 @@ void DecodeProblem(const trace::Gemm& gemm, Op& op) {
 std::string LtImplementation(const trace::CudaGemm& cuda) {
   if (!cuda.lt() || cuda.algorithm() < 0) return "";
   std::string text = absl::StrCat("cublasLt algo ", cuda.algorithm(), " tile ", LtTileName(cuda.tile()), " stages ",
-                                  LtStagesName(cuda.stages()), " split-k ", cuda.split_k());
+                                  NameIn(kStages, cuda.stages()), " split-k ", cuda.split_k());
   if (cuda.reduction() != 0) absl::StrAppend(&text, " reduction ", cuda.reduction());
   if (cuda.swizzle() != 0) absl::StrAppend(&text, " swizzle ", cuda.swizzle());
   if (cuda.custom_option() != 0) absl::StrAppend(&text, " custom ", cuda.custom_option());
-  if (cuda.inner_shape() != 0) absl::StrAppend(&text, " inner ", LtInnerShapeName(cuda.inner_shape()));
-  if (cuda.cluster_shape() != 0) absl::StrAppend(&text, " cluster ", LtClusterName(cuda.cluster_shape()));
+  if (cuda.inner_shape() != 0) absl::StrAppend(&text, " inner ", NameIn(kInnerShapes, cuda.inner_shape()));
+  if (cuda.cluster_shape() != 0) absl::StrAppend(&text, " cluster ", NameIn(kClusters, cuda.cluster_shape()));
   return text;
 }
 

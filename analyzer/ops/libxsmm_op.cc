@@ -9,7 +9,6 @@
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/model/op_cost.h"
 #include "analyzer/ops/decode_op.h"
-#include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline ops {
 namespace {

@@ -5,13 +5,11 @@
 //      oneDNN's src/common/verbose.cpp (init_info_NAME);
 //   2. add its line to kShapes;
 //   3. if FLOPs are known, add the formula with its source to op_cost.h and its line to Flops().
-#include <algorithm>
 #include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/model/op_cost.h"
@@ -42,17 +40,6 @@ int SpatialRank(const Problem& problem) {
   if (problem.Has("id")) return 3;
   if (problem.Has("ih")) return 2;
   return problem.Has("iw") ? 1 : 0;
-}
-
-// A missing number of an axis equals that of the previous axis: benchdnn's short form for square problems
-// (tests/benchdnn/doc/knobs_desc.md). The log itself always writes all of them.
-void CompleteAxes(Problem& problem) {
-  for (absl::string_view letter : {"i", "o", "k"}) {
-    const std::string d = absl::StrCat(letter, "d"), h = absl::StrCat(letter, "h");
-    const std::string w = absl::StrCat(letter, "w");
-    if (problem.Has(d)) problem.numbers.try_emplace(h, problem.Number(d));
-    if (problem.Has(h)) problem.numbers.try_emplace(w, problem.Number(h));
-  }
 }
 
 // {leading…, letter d, letter h, letter w}, the last `rank` of them. Empty if anything is missing.
@@ -217,31 +204,29 @@ struct ShapeFunction {
   absl::string_view primitive;
   Shapes (*function)(const Problem&);
 };
-constexpr ShapeFunction kShapes[] = {
-    {"convolution", ConvolutionShapes},
-    {"deconvolution", ConvolutionShapes},
-    {"pooling", PoolingShapes},
-    {"resampling", PoolingShapes},
-    {"inner_product", InnerProductShapes},
-    {"matmul", MatMulShapes},
-    {"gemm_api", MatMulShapes},
-    {"gemm", MatMulShapes},
-    {"eltwise", DataShapes},
-    {"batch_normalization", DataShapes},
-    {"group_normalization", DataShapes},
-    {"layer_normalization", LayerNormalizationShapes},
-    {"lrn", DataShapes},
-    {"shuffle", DataShapes},
-    {"softmax", DataShapes},
-    {"logsoftmax", DataShapes},
-    {"sum", DataShapes},
-    {"reorder", DataShapes},
-    {"binary", BinaryShapes},
-    {"concat", ConcatShapes},
-    {"reduction", ReductionShapes},
-    {"prelu", PreluShapes},
-    {"rnn", RnnShapes},
-};
+constexpr ShapeFunction kShapes[] = {{"convolution", ConvolutionShapes},
+                                     {"deconvolution", ConvolutionShapes},
+                                     {"pooling", PoolingShapes},
+                                     {"resampling", PoolingShapes},
+                                     {"inner_product", InnerProductShapes},
+                                     {"matmul", MatMulShapes},
+                                     {"gemm_api", MatMulShapes},
+                                     {"gemm", MatMulShapes},
+                                     {"eltwise", DataShapes},
+                                     {"batch_normalization", DataShapes},
+                                     {"group_normalization", DataShapes},
+                                     {"layer_normalization", LayerNormalizationShapes},
+                                     {"lrn", DataShapes},
+                                     {"shuffle", DataShapes},
+                                     {"softmax", DataShapes},
+                                     {"logsoftmax", DataShapes},
+                                     {"sum", DataShapes},
+                                     {"reorder", DataShapes},
+                                     {"binary", BinaryShapes},
+                                     {"concat", ConcatShapes},
+                                     {"reduction", ReductionShapes},
+                                     {"prelu", PreluShapes},
+                                     {"rnn", RnnShapes}};
 
 // Every tensor takes the first unused entry of its role, or the last one if all are used (sum names its sources once).
 void AssignDims(const Shapes& shapes, std::vector<Tensor>& tensors) {
@@ -274,9 +259,7 @@ std::string TypesOf(const std::vector<Tensor>& tensors) {
                          absl::StartsWith(tensor.role, "dst") || tensor.role == "data";
     if (operand && tensor.defined) types.push_back(tensor.type);
   }
-  if (types.empty()) return {};
-  const bool same = absl::c_all_of(types, [&](const std::string& type) { return type == types[0]; });
-  return same ? types[0] : absl::StrJoin(types, ":");
+  return TypesText(types);
 }
 
 const Dims* DimsOfRole(const Shapes& shapes, absl::string_view role) {
@@ -336,10 +319,9 @@ void DecodeOneDnn(const trace::OneDnn& line, Op& op) {
   op.is_creation = absl::StartsWith(line.operation(), "create");
   op.cache_hit = op.is_creation && absl::StrContains(line.operation(), "cache_hit");
 
-  Problem problem = {.numbers = ParseProblemNumbers(line.problem()).value_or(ProblemNumbers()),
-                     .lists = ParseDimsList(line.problem()).value_or(std::vector<Dims>()),
-                     .auxiliary = line.auxiliary()};
-  CompleteAxes(problem);
+  const Problem problem = {.numbers = ParseProblemNumbers(line.problem()).value_or(ProblemNumbers()),
+                           .lists = ParseDimsList(line.problem()).value_or(std::vector<Dims>()),
+                           .auxiliary = line.auxiliary()};
   Shapes shapes;
   for (const ShapeFunction& shape : kShapes) {
     if (shape.primitive == op.kind) shapes = shape.function(problem);

@@ -1,20 +1,29 @@
-// See tensor_core.h for the rules and their sources.
-#include "analyzer/ops/tensor_core.h"
-
-#include <utility>
-
+// Whether a call may run on tensor cores. What a library says about the engine that ran is a fact; the rest follows
+// from the rules in the libraries' manuals, as far as the call's arguments decide (the device is not part of an op, so
+// the reason names the compute capability that is needed).
+//
+// cuBLAS (cublas_api.h; manual, "Tensor Core Usage", "cublasMath_t", "cublasComputeType_t"):
+//   - since 11.0 tensor cores are used wherever possible unless pedantic compute is requested; a handle's pedantic mode
+//     counts where the call has no cublasComputeType_t of its own;
+//   - f32 stays f32 unless the compute type (32f_fast_*) or the math mode (tf32_tensor_op, tensor_op) allows less;
+//   - they run best where addresses and leading dimensions are multiples of 16 bytes; before 11.0 that was a condition;
+//   - there are none for s16, s32, s64 and matrix-vector products.
+// cuDNN (cudnn_graph.h, CUDNN_NUMERICAL_NOTE_TENSOR_CORE; API reference, "cudnnMathType_t"):
+//   - graph API: the engine's numerical note;
+//   - legacy: fma forbids them; default permits TF32 for f32 from compute capability 8.0 on and nothing before 8.0;
+//     tensor_op permits them for f16 and bf16; tensor_op_allow_conversion for f32 too.
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/ops/cublas_names.h"
+#include "analyzer/ops/decode_op.h"
+#include "analyzer/ops/nvidia_names.h"
 #include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline ops {
 namespace {
 
 constexpr uint32_t kBestAlignment = 16;
-constexpr int32_t kFirstComputeType = 64;  // cublasComputeType_t; smaller numbers are cudaDataType
-constexpr int32_t kMathModeBits = 15;      // the rest are flags
+constexpr int32_t kMathModeBits = 15;  // the rest are flags
 constexpr int32_t kTensorOpMath = 1, kPedanticMath = 2, kTf32Math = 3, kEmulatedBf16x9Math = 4;
 
 TensorCore Yes(std::string reason) { return {true, false, std::move(reason)}; }

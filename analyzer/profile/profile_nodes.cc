@@ -25,10 +25,9 @@ ProfileNodes::ProfileNodes(const TraceModel& model, const Attribution& attributi
       options_(options),
       with_kinds_(with_kinds),
       profile_(*profile),
-      framework_({.with_python = options.frames.python, .with_scopes = options.frames.scopes, .with_kinds = with_kinds},
-                 profile),
-      of_gpu_({.with_python = options.frames.python, .with_scopes = options.frames.scopes}, profile),
-      native_({.with_python = options.frames.python, .with_plumbing = options.frames.plumbing}, profile),
+      framework_(options.frames, with_kinds, profile),
+      of_gpu_(options.frames, /*with_kinds=*/false, profile),
+      native_(options.frames, profile),
       op_frames_(model.ops.size(), kNone),
       is_chosen_(model.calls.size()),
       node_of_call_(model.calls.size(), kRoot) {
@@ -40,12 +39,7 @@ ProfileNodes::ProfileNodes(const TraceModel& model, const Attribution& attributi
 }
 
 bool ProfileNodes::IsChosen(OpIndex op, LayerIndex layer) const {
-  if (!options_.function.empty() && model_.ops[op].function != options_.function) return false;
-  return options_.layer.empty() || (layer != kNone && attribution_.layers[layer].name == options_.layer);
-}
-
-bool ProfileNodes::IsChosenLayer(LayerIndex layer) const {
-  if (!options_.function.empty()) return false;
+  if (!options_.function.empty() && (op == kNone || model_.ops[op].function != options_.function)) return false;
   return options_.layer.empty() || (layer != kNone && attribution_.layers[layer].name == options_.layer);
 }
 
@@ -184,11 +178,8 @@ ProfileLabels ProfileNodes::MakeLabels(const SampleLabels& labels) const {
   return made;
 }
 
-FrameworkStacks::FrameworkStacks(const FrameworkStackOptions& options, Profile* profile)
-    : model_(profile->model()), options_(options), profile_(*profile), rules_(model_) {}
-
 PathIndex FrameworkStacks::PathOf(ScopeIndex scope) {
-  if (scope == kNone || !options_.with_scopes) return kNoScopes;
+  if (scope == kNone || !choice_.scopes) return kNoScopes;
   return paths_.IndexOf({PathOf(model_.scopes.parent[scope]), model_.scopes.look[scope]});  // kMaxOpenScopes at most
 }
 
@@ -200,12 +191,12 @@ NodeIndex FrameworkStacks::UnderScope(NodeIndex outer, ScopeIndex scope) {
   ScopeIndex around = scope;
   while (around != kNone && model_.scopes.look[around].stack == kNone) around = model_.scopes.parent[around];
   const NodeIndex node = Under(outer, PathOf(scope), around == kNone ? kNone : model_.scopes.look[around].stack);
-  return options_.with_scopes ? node : AddScope(node, model_.scopes.look[scope].name);
+  return choice_.scopes ? node : AddScope(node, model_.scopes.look[scope].name);
 }
 
 NodeIndex FrameworkStacks::UnderGap(NodeIndex outer, const UnseenGap& gap) {
   const PathIndex path = PathOf(gap.around);
-  const size_t frames = options_.with_python ? CommonFrames(gap.before, gap.after) : 0;
+  const size_t frames = choice_.python ? CommonFrames(gap.before, gap.after) : 0;
   if (path == kNoScopes && frames == 0) return outer;
   const auto [place, is_new] = woven_gaps_.try_emplace({outer, path, gap.before, gap.after}, kRoot);
   if (is_new) place->second = Weave(outer, path, frames == 0 ? kNone : gap.after, frames);
@@ -213,7 +204,7 @@ NodeIndex FrameworkStacks::UnderGap(NodeIndex outer, const UnseenGap& gap) {
 }
 
 NodeIndex FrameworkStacks::Under(NodeIndex outer, PathIndex path, StackIndex stack) {
-  if (!options_.with_python) stack = kNone;
+  if (!choice_.python) stack = kNone;
   if (path == kNoScopes && stack == kNone) return outer;
   const auto [place, is_new] = woven_.try_emplace({outer, uint64_t{path} << 32 | stack}, kRoot);
   if (is_new) place->second = Weave(outer, path, stack, stack == kNone ? 0 : model_.python_stacks[stack].frames.size());
@@ -259,14 +250,11 @@ NodeIndex FrameworkStacks::AddPython(NodeIndex node, const PythonFrame& frame) {
 
 NodeIndex FrameworkStacks::AddScope(NodeIndex node, NameIndex name) {
   const ActivityKind kind = rules_.NamesInput(name) ? ActivityKind::kDataLoading : ActivityKind::kScope;
-  const std::string mark = options_.with_kinds ? absl::StrCat(" [", ActivityName(kind), "]") : "";
+  const std::string mark = with_kinds_ ? absl::StrCat(" [", ActivityName(kind), "]") : "";
   const FunctionIndex function = profile_.Function(
       {.kind = FrameKind::kScope, .name = absl::StrCat(model_.names[name], mark), .object = "[framework]"});
   return profile_.Child(node, profile_.Frame({.function = function}));
 }
-
-NativeStacks::NativeStacks(const NativeStackOptions& options, Profile* profile)
-    : model_(profile->model()), options_(options), profile_(*profile), stacks_(profile->model()) {}
 
 NodeIndex NativeStacks::Under(NodeIndex outer, CallIndex call) {
   return UnderSample(outer, model_.calls.NativeStackOf(call), model_.PythonStackOf(call));
@@ -301,8 +289,8 @@ std::vector<ProfileFrameIndex> NativeStacks::FramesOf(FrameIndex frame, StackInd
   const absl::Span<const FrameIndex> native = stacks_.FramesOfSample(frame, python);
   for (size_t i = 0; i < entries.size(); ++i) {
     const StackEntry& entry = stacks_.entry(entries[i]);
-    if (entry.kind == StackEntry::Kind::kPython && !options_.with_python) continue;
-    if (entry.is_plumbing && !options_.with_plumbing) continue;
+    if (entry.kind == StackEntry::Kind::kPython && !choice_.python) continue;
+    if (entry.is_plumbing && !choice_.plumbing) continue;
     const bool is_inlined = native[i] != kNone && i + 1 < entries.size() && native[i + 1] == native[i];
     frames.push_back(FrameOf(entry, native[i], is_inlined));
   }

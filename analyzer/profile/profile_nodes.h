@@ -12,13 +12,7 @@
 namespace dlhook::analyzer::inline profiles {
 
 // Stacks of calls without native frames, of scopes and of gaps: Python frames, with the scopes of the framework's operators in between.
-struct FrameworkStackOptions {
-  bool with_python = true;
-  bool with_scopes = true;
-  bool with_kinds = false;  // the names of scopes end in what kind of activity they are
-};
-
-// Caches results: `profile` must outlive it.
+// Caches results.
 //
 // A scope is placed where its own Python stack (at its start) diverges from that of the call: main, fit,
 // [Optimizer.step#SGD.step], SGD.step, [aten::add_]. Frames are compared by function, because the line of an active
@@ -26,7 +20,9 @@ struct FrameworkStackOptions {
 // the scope around it.
 class FrameworkStacks {
  public:
-  FrameworkStacks(const FrameworkStackOptions& options, Profile* profile);
+  // `with_kinds`: the names of scopes end in what kind of activity they are. All must outlive it.
+  FrameworkStacks(const FrameChoice& choice, bool with_kinds, Profile* profile)
+      : model_(profile->model()), choice_(choice), with_kinds_(with_kinds), profile_(*profile), rules_(model_) {}
 
   // The node of the stack of `call` inside `outer`, without the call itself.
   NodeIndex Under(NodeIndex outer, CallIndex call);
@@ -43,7 +39,8 @@ class FrameworkStacks {
   size_t CommonFrames(StackIndex a, StackIndex b) const;  // counted from the outermost
 
   const TraceModel& model_;
-  const FrameworkStackOptions options_;
+  const FrameChoice& choice_;
+  const bool with_kinds_;
   Profile& profile_;
   const ActivityRules rules_;
   RecurringKeys<ScopePath> paths_;
@@ -51,16 +48,12 @@ class FrameworkStacks {
   absl::flat_hash_map<std::tuple<NodeIndex, PathIndex, StackIndex, StackIndex>, NodeIndex> woven_gaps_;
 };
 
-// Unwound stacks of calls, with Python frames woven in (stacks/call_stacks.h).
-struct NativeStackOptions {
-  bool with_python = true;
-  bool with_plumbing = false;  // functions that only forward a call
-};
-
-// Caches results: `profile` must outlive it.
+// Unwound stacks of calls, with Python frames woven in (stacks/call_stacks.h). Caches results.
 class NativeStacks {
  public:
-  NativeStacks(const NativeStackOptions& options, Profile* profile);
+  // Both must outlive it.
+  NativeStacks(const FrameChoice& choice, Profile* profile)
+      : model_(profile->model()), choice_(choice), profile_(*profile), stacks_(model_) {}
 
   // The node of the stack of `call` inside `outer`, without the call itself. A nested call is inside the outer call's
   // node: only the part of its stack that is further in is added.
@@ -74,7 +67,7 @@ class NativeStacks {
   size_t FramesInCommon(NodeIndex outer, const std::vector<ProfileFrameIndex>& frames) const;
 
   const TraceModel& model_;
-  const NativeStackOptions options_;
+  const FrameChoice& choice_;
   Profile& profile_;
   CallStacks stacks_;
   Limit steps_{"frames around calls in calls", kMaxProfileSteps};
@@ -111,8 +104,8 @@ class ProfileNodes {
                Profile* profile);
 
   bool IsChosen(CallIndex call) const { return is_chosen_[call]; }  // by the options' filters
-  bool IsChosen(OpIndex op, LayerIndex layer) const;
-  bool IsChosenLayer(LayerIndex layer) const;
+  bool IsChosen(OpIndex op, LayerIndex layer) const;                // kNone: no call, or in no layer
+  bool IsChosenLayer(LayerIndex layer) const { return IsChosen(kNone, layer); }
 
   NodeIndex OfCall(CallIndex call);
   NodeIndex OfScope(ScopeIndex scope);

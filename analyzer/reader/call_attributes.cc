@@ -43,10 +43,9 @@ void OperandBuilder::Define(const trace::OpDefinition& definition) {
 
 // Ids are consecutive; a gap (a lost definition) remains unknown.
 void OperandBuilder::AddAddresses(const trace::Interned& interned) {
-  constexpr uint32_t kMaxAddressIid = 1 << 20;
   const uint32_t first = interned.first_address_iid();
   if (interned.address_size() == 0) return;
-  if (first == 0 || first > kMaxAddressIid) {
+  if (first == 0 || first > kMaxIid) {
     oddities_->Count("an address definition with an impossible id");
     return;
   }
@@ -66,23 +65,21 @@ bool OperandBuilder::TakesIn(Keep keep, ThreadOperands* operands) const {
   return operands->host_calls < ThreadOperands::kMaxHostCalls && ++operands->host_calls != 0;
 }
 
-void OperandBuilder::AddKept(const trace::CallBatch& batch, size_t count, ThreadOperands* operands) const {
-  uint64_t sequence = batch.base_sequence();
+void OperandBuilder::AddKept(const trace::CallBatch& batch, absl::Span<const uint64_t> sequences,
+                             ThreadOperands* operands) const {
   int next = 0;  // in address_iid
-  for (size_t i = 0; i < count; ++i) {
-    sequence += 1 + static_cast<uint64_t>(int64_t{batch.sequence_delta(static_cast<int>(i))});
+  for (size_t i = 0; i < sequences.size(); ++i) {
     const uint32_t iid = batch.op_iid(static_cast<int>(i));
     if (iid >= rules_.size()) return;  // the number of addresses of its call is unknown
     const Rule rule = rules_[iid];
     if (rule.count > static_cast<uint32_t>(batch.address_iid_size() - next)) return;
+    const int end = next + static_cast<int>(rule.count);
     if (rule.count != 0 && TakesIn(rule.keep, operands)) {
-      operands->places.Add(sequence, operands->values.size());
+      operands->places.Add(sequences[i], operands->values.size());
       operands->values.push_back(rule.count);
-      for (uint32_t j = 0; j < rule.count; ++j) {
-        operands->values.push_back(AddressOf(batch.address_iid(next + static_cast<int>(j))));
-      }
+      for (int j = next; j < end; ++j) operands->values.push_back(AddressOf(batch.address_iid(j)));
     }
-    next += static_cast<int>(rule.count);
+    next = end;
   }
 }
 
@@ -102,52 +99,29 @@ void OperandBuilder::Append(ThreadOperands* operands, size_t first_call, TraceMo
 }
 
 // Kept separate from the columns of calls, by sequence number, until the calls have their positions.
-void CallAttributes::Add(const trace::CallBatch& batch, size_t count, PythonBuilder* python, NativeStackBuilder* native,
-                         Oddities* oddities) {
-  if (batch.status_index_size() != 0 || batch.status_size() != 0) AddStatuses(batch, count, oddities);
-  if (batch.python_stack_iid_size() != 0) AddPythonStacks(batch, count, python);
-  if (batch.stack_iid_size() != 0) AddNativeStacks(batch, count, native);
+void CallAttributes::Add(const trace::CallBatch& batch, absl::Span<const uint64_t> sequences, PythonBuilder* python,
+                         NativeStackBuilder* native, Oddities* oddities) {
+  const auto add_stacks = [&](const auto& iids, auto* builder, BySequence<uint32_t>* stacks) {
+    for (size_t i = 0; i < std::min(sequences.size(), static_cast<size_t>(iids.size())); ++i) {
+      const uint32_t stack = builder->FindStack(iids.Get(static_cast<int>(i)));
+      if (stack != kNone) stacks->Add(sequences[i], stack);
+    }
+  };
+  if (batch.status_index_size() != 0 || batch.status_size() != 0) AddStatuses(batch, sequences, oddities);
+  add_stacks(batch.python_stack_iid(), python, &python_stacks_);
+  add_stacks(batch.stack_iid(), native, &native_stacks_);
 }
 
-// The indices of failed calls ascend, so one pass finds their sequence numbers.
-void CallAttributes::AddStatuses(const trace::CallBatch& batch, size_t count, Oddities* oddities) {
+void CallAttributes::AddStatuses(const trace::CallBatch& batch, absl::Span<const uint64_t> sequences,
+                                 Oddities* oddities) {
   const int failed = std::min(batch.status_index_size(), batch.status_size());
-  if (batch.status_index_size() != batch.status_size()) {
-    oddities->Count("a status without a call, or a call without its status");
-  }
-  uint64_t sequence = batch.base_sequence();
-  size_t next = 0;  // of the call whose sequence number is computed next
+  int64_t impossible = batch.status_index_size() != batch.status_size() ? 1 : 0;
   for (int i = 0; i < failed; ++i) {
-    const size_t index = batch.status_index(i);
-    if (index >= count || index + 1 < next) {
-      oddities->Count("a status without a call, or a call without its status");
-      continue;
-    }
-    for (; next <= index; ++next) {
-      sequence += 1 + static_cast<uint64_t>(int64_t{batch.sequence_delta(static_cast<int>(next))});
-    }
-    if (batch.status(i) != 0) statuses_.Add(sequence, batch.status(i));
+    const bool is_possible = batch.status_index(i) < sequences.size();
+    if (!is_possible) ++impossible;
+    if (is_possible && batch.status(i) != 0) statuses_.Add(sequences[batch.status_index(i)], batch.status(i));
   }
-}
-
-void CallAttributes::AddPythonStacks(const trace::CallBatch& batch, size_t count, PythonBuilder* python) {
-  const size_t stacks = std::min(count, static_cast<size_t>(batch.python_stack_iid_size()));
-  uint64_t sequence = batch.base_sequence();
-  for (int i = 0; i < static_cast<int>(stacks); ++i) {
-    sequence += 1 + static_cast<uint64_t>(int64_t{batch.sequence_delta(i)});
-    const StackIndex stack = python->FindStack(batch.python_stack_iid(i));
-    if (stack != kNone) python_stacks_.Add(sequence, stack);
-  }
-}
-
-void CallAttributes::AddNativeStacks(const trace::CallBatch& batch, size_t count, NativeStackBuilder* native) {
-  const size_t stacks = std::min(count, static_cast<size_t>(batch.stack_iid_size()));
-  uint64_t sequence = batch.base_sequence();
-  for (int i = 0; i < static_cast<int>(stacks); ++i) {
-    sequence += 1 + static_cast<uint64_t>(int64_t{batch.sequence_delta(i)});
-    const FrameIndex stack = native->Find(batch.stack_iid(i));
-    if (stack != kNone) native_stacks_.Add(sequence, stack);
-  }
+  oddities->Count("a status without a call, or a call without its status", impossible);
 }
 
 // The column ends with the last thread so far that has stacks.
@@ -187,7 +161,7 @@ void NativeStackBuilder::AddDefinitions(const trace::Interned& interned, const O
 }
 
 void NativeStackBuilder::Add(const trace::InternedStack& stack, uint64_t address) {
-  const FrameIndex parent = Find(stack.parent_iid());
+  const FrameIndex parent = FindStack(stack.parent_iid());
   const bool is_torn = parent == kNone && stack.parent_iid() != 0;
   const StackCut cut = parent != kNone ? StackCut::kWhole
                        : is_torn       ? StackCut::kUnreadable

@@ -2,8 +2,6 @@
 // stack of their own.
 #pragma once
 
-#include <tuple>
-
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/reader/python_builder.h"
@@ -13,9 +11,8 @@
 namespace dlhook::analyzer::inline reader {
 
 // Values that only some calls of a thread have (a status, operands, a Python stack), looked up by sequence number.
-
-// Sequence numbers are added and looked up almost in order, so a sorted array with a cursor is faster and smaller than
-// a hash table.
+// These are added and looked up almost in order, so a sorted array with a cursor is faster and smaller than a hash
+// table.
 template <typename Value>
 class BySequence {
  public:
@@ -76,9 +73,9 @@ class OperandBuilder {
   // 0: not defined since the last Reset.
   uint64_t AddressOf(uint32_t iid) const { return iid < addresses_.size() ? addresses_[iid] : 0; }
 
-  // For the first `count` calls of a batch.
-  void Add(const trace::CallBatch& batch, size_t count, ThreadOperands* operands) const {
-    if (keeps_any_) AddKept(batch, count, operands);
+  // `sequences`: of the batch's calls.
+  void Add(const trace::CallBatch& batch, absl::Span<const uint64_t> sequences, ThreadOperands* operands) const {
+    if (keeps_any_) AddKept(batch, sequences, operands);
   }
 
   // Appends the operands of the calls from `first_call` on, which belong to this thread.
@@ -91,7 +88,7 @@ class OperandBuilder {
     Keep keep = Keep::kNo;
   };
   static Keep KeepOf(const trace::OpDefinition& definition);
-  void AddKept(const trace::CallBatch& batch, size_t count, ThreadOperands* operands) const;
+  void AddKept(const trace::CallBatch& batch, absl::Span<const uint64_t> sequences, ThreadOperands* operands) const;
   bool TakesIn(Keep keep, ThreadOperands* operands) const;
 
   Oddities* oddities_;
@@ -112,13 +109,13 @@ class NativeStackBuilder {
 
   // A frame at this interrupted instruction; `outer_iid`: the stack outside of it, 0: none, and `cut` says why.
   FrameIndex Interrupted(uint64_t address, uint32_t outer_iid, StackCut cut) {
-    const FrameIndex outer = Find(outer_iid);
+    const FrameIndex outer = FindStack(outer_iid);
     return Intern(address, outer, outer == kNone ? cut : StackCut::kWhole);
   }
 
   // The innermost frame of the stack with this id since the last Reset. An id that the trace does not define is an
   // oddity.
-  FrameIndex Find(uint32_t iid) {
+  FrameIndex FindStack(uint32_t iid) {
     return iid == 0                                                    ? kNone
            : iid < frame_by_iid_.size() && frame_by_iid_[iid] != kNone ? frame_by_iid_[iid]
                                                                        : Unknown();
@@ -140,18 +137,15 @@ class NativeStackBuilder {
 // stack.
 class CallAttributes {
  public:
-  // For the first `count` calls of a batch. Stacks are looked up immediately, because the next Reset invalidates their
-  // ids.
-  void Add(const trace::CallBatch& batch, size_t count, PythonBuilder* python, NativeStackBuilder* native,
-           Oddities* oddities);
+  // `sequences`: of the batch's calls. Stacks are looked up immediately, because the next Reset invalidates their ids.
+  void Add(const trace::CallBatch& batch, absl::Span<const uint64_t> sequences, PythonBuilder* python,
+           NativeStackBuilder* native, Oddities* oddities);
 
   // Appends those of the calls from `first_call` on, which belong to this thread and have their scopes.
   void Append(size_t first_call, TraceModel* model);
 
  private:
-  void AddStatuses(const trace::CallBatch& batch, size_t count, Oddities* oddities);
-  void AddPythonStacks(const trace::CallBatch& batch, size_t count, PythonBuilder* python);
-  void AddNativeStacks(const trace::CallBatch& batch, size_t count, NativeStackBuilder* native);
+  void AddStatuses(const trace::CallBatch& batch, absl::Span<const uint64_t> sequences, Oddities* oddities);
   void AppendNativeStacks(size_t first_call, CallColumns* calls);
 
   BySequence<int32_t> statuses_;

@@ -1,4 +1,3 @@
-// Builds the segments of a ClockMap from the clock information in the trace.
 #include "analyzer/reader/clock_map.h"
 
 #include <algorithm>
@@ -27,15 +26,10 @@ std::vector<trace::ClockSample> Usable(std::vector<trace::ClockSample> samples, 
   return usable;
 }
 
-constexpr int64_t kMaxClockNs = int64_t{1} << 61;  // beyond any clock; keeps damaged traces in range
-constexpr int64_t kStepNs = 200'000;               // a larger change between two samples is a step ...
-constexpr int64_t kMostDriftPerSecond = 2000;      // ... if it also exceeds this drift, in nanoseconds per second
-constexpr int64_t kExactNs = 2000;                 // accuracy of reading the clocks
-constexpr size_t kMaxEpochs = 64;                  // far more than any real trace has
-
-int64_t Clamp(__int128 ns) {
-  return static_cast<int64_t>(ns < -kMaxClockNs ? -kMaxClockNs : ns > kMaxClockNs ? kMaxClockNs : ns);
-}
+constexpr int64_t kStepNs = 200'000;           // a larger change between two samples is a step ...
+constexpr int64_t kMostDriftPerSecond = 2000;  // ... if it also exceeds this drift, in nanoseconds per second
+constexpr int64_t kExactNs = 2000;             // accuracy of reading the clocks
+constexpr size_t kMaxEpochs = 64;              // far more than any real trace has
 
 }  // namespace
 
@@ -113,8 +107,8 @@ uint64_t ClockMap::ToTicks(int64_t ns) const {
 int64_t ClockMap::DurationNs(uint64_t ticks) const { return Map({0, 0, 0, 0, mean_rate_}, ticks); }
 
 void ClockMap::Shift(int64_t ns) {
-  for (Segment& segment : segments_) segment.base_ns = Clamp(static_cast<__int128>(segment.base_ns) + ns);
-  segment_.base_ns = Clamp(static_cast<__int128>(segment_.base_ns) + ns);
+  for (Segment& segment : segments_) segment.base_ns = ClampNs(static_cast<__int128>(segment.base_ns) + ns);
+  segment_.base_ns = ClampNs(static_cast<__int128>(segment_.base_ns) + ns);
 }
 
 RealtimeMap::RealtimeMap(const ClockMap& clock, const std::vector<trace::ClockSample>& samples) {
@@ -124,9 +118,9 @@ RealtimeMap::RealtimeMap(const ClockMap& clock, const std::vector<trace::ClockSa
   int64_t last_ns = 0;
   for (const trace::ClockSample* sample : ordered) {
     const int64_t at_ns = clock.ToNs(sample->ticks());
-    const int64_t realtime_ns = Clamp(sample->realtime_ns());
+    const auto realtime_ns = static_cast<int64_t>(std::min<uint64_t>(sample->realtime_ns(), 2 * kMaxClockNs));
     const Point point = {realtime_ns, realtime_ns - at_ns};
-    const int64_t doubt_ns = std::min<int64_t>(clock.DurationNs(sample->uncertainty_ticks()), kMaxClockNs / 2);
+    const int64_t doubt_ns = std::min<int64_t>(clock.DurationNs(sample->uncertainty_ticks()), kMaxClockNs);
     if (epochs_.empty()) {
       epochs_.emplace_back();
     } else {
@@ -182,7 +176,7 @@ std::vector<int64_t> RealtimeMap::Moments(int64_t realtime_ns) const {
     const __int128 at = ns;
     const __int128 error = ns < epoch.from_ns ? epoch.from_ns - at : at - epoch.until_ns;
     if (error >= least_error_ns) continue;
-    least_error_ns = Clamp(error);
+    least_error_ns = ClampNs(error);
     nearest_ns = ns;
   }
   if (moments.empty()) moments.push_back(nearest_ns);

@@ -9,6 +9,12 @@
 
 namespace dlhook::analyzer::inline reader {
 
+constexpr int64_t kMaxClockNs = int64_t{1} << 60;  // beyond any clock; keeps damaged traces in range
+
+inline int64_t ClampNs(__int128 ns) {
+  return static_cast<int64_t>(ns < -kMaxClockNs ? -kMaxClockNs : ns > kMaxClockNs ? kMaxClockNs : ns);
+}
+
 // Piecewise linear between clock samples and monotonic: what nests in ticks nests in nanoseconds. Outside the samples
 // the mean rate applies; with a single sample the header's rate; without samples, zero ticks are zero nanoseconds. A
 // CLOCK_MONOTONIC trace needs no mapping.
@@ -39,7 +45,6 @@ class ClockMap {
  private:
   // Fixed point: exact enough for years of nanoseconds, and monotonic by construction.
   static constexpr int kRateBits = 40;
-  static constexpr int64_t kMaxNs = int64_t{1} << 60;      // beyond any clock; keeps damaged traces in range
   static constexpr uint64_t kMaxRate = uint64_t{1} << 62;  // 4 ms per tick: its product with any number of ticks fits
 
   struct Segment {
@@ -52,9 +57,8 @@ class ClockMap {
 
   static int64_t Map(const Segment& segment, uint64_t ticks) {
     const __int128 distance = static_cast<__int128>(ticks) - static_cast<__int128>(segment.base_ticks);
-    return Clamp(((distance * static_cast<__int128>(segment.rate)) >> kRateBits) + segment.base_ns);
+    return ClampNs(((distance * static_cast<__int128>(segment.rate)) >> kRateBits) + segment.base_ns);
   }
-  static int64_t Clamp(__int128 ns) { return static_cast<int64_t>(ns < -kMaxNs ? -kMaxNs : ns > kMaxNs ? kMaxNs : ns); }
   void FindSegment(uint64_t ticks) const;
   static uint64_t HeaderRate(const trace::Clock& clock, Oddities* oddities);
   static uint64_t RateBetween(const trace::ClockSample& a, const trace::ClockSample& b);
@@ -67,11 +71,10 @@ class ClockMap {
   bool has_axis_ = false;
 };
 
-// Maps CLOCK_REALTIME of one process trace to the run's axis: GPU times use it, all others the trace's own clock.
-// Both clocks run at the same rate (NTP slews both) until CLOCK_REALTIME is set. An epoch lies between two such steps;
-// in it the offset between the clocks is one number, or, if the samples differ by more than their accuracy, is
-// interpolated. Where a step lies between two samples is not known, and after a step backwards times occur twice: so a
-// time may have two meanings, between which the properties of the work itself must decide.
+// Maps CLOCK_REALTIME of one process trace to the run's axis: for GPU times. Both clocks run at the same rate (NTP slews
+// both) until CLOCK_REALTIME is set. In an epoch between two such steps their offset is one number or, if the samples
+// differ by more than their accuracy, interpolated. Where a step lies between two samples is not known, and after a step
+// backwards times occur twice: such a time has two meanings, between which the work itself must decide.
 class RealtimeMap {
  public:
   // `clock`: already on the run's axis. Samples in any order.

@@ -1,7 +1,5 @@
 #include "analyzer/reader/gpu_builder.h"
 
-#include <tuple>
-
 #include "absl/strings/escaping.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/names/fold_names.h"
@@ -85,7 +83,7 @@ void GpuBuilder::AddActivities(const trace::GpuActivityBatch& batch) {
     work.duration_ns = static_cast<int64_t>(row.duration_ns);
     work.kind = row.kind;
     work.device = work.kind == Kind::kOverhead ? 0 : row.device;  // the host's
-    if (work.start_ns <= 0 || work.start_ns > 2 * kMaxGpuNs || work.device >= kMaxDevices ||
+    if (work.start_ns <= 0 || work.start_ns > 2 * kMaxClockNs || work.device >= kMaxDevices ||
         !budget_->Take(work.duration_ns)) {
       ++impossible;
       continue;
@@ -120,7 +118,7 @@ void GpuBuilder::AddDevice(const trace::GpuDevice& from) {
 }
 
 int64_t GpuBuilder::Finish(const ClockMap& clock, const std::vector<trace::ClockSample>& samples,
-                           const std::map<uint32_t, ThreadIndex>& threads) {
+                           const ThreadIndices& threads) {
   BeginWindows(clock);
   const RealtimeMap realtime(clock, samples);
   absl::Span<StagedGpu> work = work_.values();
@@ -191,7 +189,7 @@ void GpuBuilder::BeginWindows(const ClockMap& clock) {
 void GpuBuilder::AppendOverhead(const RealtimeMap& realtime) {
   const auto first = static_cast<int64_t>(model_->gpu_overhead.size());
   for (const auto& [realtime_ns, duration_ns] : overhead_) {
-    const int64_t start_ns = std::clamp(realtime.Moments(realtime_ns).front(), -kMaxGpuNs, kMaxGpuNs);
+    const int64_t start_ns = std::clamp(realtime.Moments(realtime_ns).front(), -kMaxClockNs, kMaxClockNs);
     model_->gpu_overhead.emplace_back(start_ns, start_ns + duration_ns);
   }
   std::sort(model_->gpu_overhead.begin() + first, model_->gpu_overhead.end());
@@ -245,7 +243,7 @@ void GpuBuilder::Append() {
     if (work[i].queue != kNone) {
       const auto [queued, submitted] = queue_[work[i].queue];
       const auto before = [&](uint64_t by) {
-        return by == 0 || by > kMaxGpuNs ? kNotKnown : work[i].start_ns - static_cast<int64_t>(by - 1);
+        return by == 0 || by > kMaxClockNs ? kNotKnown : work[i].start_ns - static_cast<int64_t>(by - 1);
       };
       gpu.queued_ns[base + i] = before(queued);
       gpu.submitted_ns[base + i] = before(submitted);

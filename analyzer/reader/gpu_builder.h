@@ -30,10 +30,9 @@ class GpuBuilder {
   void AddDevice(const trace::GpuDevice& device);
   void AddWindow(const trace::GpuWindow& window) { windows_.push_back(window); }
 
-  // Call when the threads' calls and scopes are in the model. `threads`: by id in the trace. Returns the end of the
-  // last work with a known request; INT64_MIN: none.
-  int64_t Finish(const ClockMap& clock, const std::vector<trace::ClockSample>& samples,
-                 const std::map<uint32_t, ThreadIndex>& threads);
+  // Call when the threads' calls and scopes are in the model. Returns the end of the last work with a known request;
+  // INT64_MIN: none.
+  int64_t Finish(const ClockMap& clock, const std::vector<trace::ClockSample>& samples, const ThreadIndices& threads);
   // Call when the process's bounds are known.
   void FinishWindows(int64_t start_ns, int64_t end_ns);
 

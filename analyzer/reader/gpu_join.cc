@@ -1,5 +1,4 @@
 #include <numeric>
-#include <tuple>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -32,7 +31,7 @@ bool WaitsForItself(const Op& op) {
 // Waits for a whole device: when they began, ascending, and the earliest return of this one and the later ones.
 class DeviceWaits {
  public:
-  DeviceWaits(const std::map<uint32_t, ThreadIndex>& threads, const TraceModel& model, bool is_one_stream) {
+  DeviceWaits(const ThreadIndices& threads, const TraceModel& model, bool is_one_stream) {
     for (const auto& [id, thread] : threads) {
       const auto [first, last] = model.calls.RangeOf(thread);
       for (CallIndex call = first; call < last; ++call) {
@@ -134,7 +133,7 @@ GpuJoin::Asked GpuJoin::AskedBy(const StagedGpu& work, int64_t start_ns) {
 }
 
 void GpuJoin::JoinAt(int64_t start_ns, StagedGpu* work) {
-  work->start_ns = std::clamp(start_ns, -kMaxGpuNs, kMaxGpuNs);
+  work->start_ns = std::clamp(start_ns, -kMaxClockNs, kMaxClockNs);
   const Asked asked = AskedBy(*work, work->start_ns);
   if (asked.is_late) ++late_;
   if (asked.ns != GpuActivityColumns::kNotKnown) last_end_ns_ = std::max(last_end_ns_, work->end_ns());
@@ -175,8 +174,7 @@ bool GpuJoin::IsMeasured(int64_t ns) const {
   return after != facts_.windows.begin() && std::prev(after)->source == GpuTimeSource::kCupti;
 }
 
-void BoundGpuClocks(size_t first, const std::map<uint32_t, ThreadIndex>& threads, TraceModel* model,
-                    Oddities* oddities) {
+void BoundGpuClocks(size_t first, const ThreadIndices& threads, TraceModel* model, Oddities* oddities) {
   GpuActivityColumns& gpu = model->gpu;
   model->gpu_clock_error_ns.resize(model->gpu_devices.size(), 0);
   if (first == gpu.size()) return;

@@ -1,13 +1,11 @@
 #include "analyzer/reader/gpu_links.h"
 
-#include <tuple>
-
 #include "analyzer/names/fold_names.h"
 
 namespace dlhook::analyzer::inline reader {
 namespace {
 
-ThreadIndex IndexOf(const std::map<uint32_t, ThreadIndex>& threads, uint32_t id) {
+ThreadIndex IndexOf(const ThreadIndices& threads, uint32_t id) {
   const auto thread = threads.find(id);
   return thread == threads.end() ? kNone : thread->second;
 }
@@ -61,7 +59,7 @@ void GpuLinks::Add(const trace::GpuLinkBatch& batch, Oddities* oddities) {
   }
 }
 
-void GpuLinks::Finish(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads, const TraceModel& model) {
+void GpuLinks::Finish(const ClockMap& clock, const ThreadIndices& threads, const TraceModel& model) {
   CallFinder calls(model);
   uint32_t id = 0;
   ThreadIndex index = kNone;
@@ -116,7 +114,7 @@ void GpuNodes::Add(const trace::GpuGraphNodeBatch& batch, Oddities* oddities) {
   }
 }
 
-void GpuNodes::Finish(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads) {
+void GpuNodes::Finish(const ClockMap& clock, const ThreadIndices& threads) {
   for (Node& node : nodes_) {
     node.thread = IndexOf(threads, node.thread);
     node.ns = clock.ToNs(static_cast<uint64_t>(node.ns));

@@ -75,7 +75,7 @@ class GpuLinks {
 
   void Add(const trace::GpuLinkBatch& batch, Oddities* oddities);
   // `model` must have the threads' calls.
-  void Finish(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads, const TraceModel& model);
+  void Finish(const ClockMap& clock, const ThreadIndices& threads, const TraceModel& model);
 
   // The last link with this id that is not later than the work, which begins at `start_ns`; if the id was used only
   // once, also a later one (*is_late: the clocks disagree). Null: none.
@@ -102,7 +102,7 @@ class GpuNodes {
   };
 
   void Add(const trace::GpuGraphNodeBatch& batch, Oddities* oddities);
-  void Finish(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads);
+  void Finish(const ClockMap& clock, const ThreadIndices& threads);
 
   // The node created by a call of which `node`, launched at `requested_ns`, is a copy, or `node` itself. Null: not in the
   // trace.
@@ -115,10 +115,6 @@ class GpuNodes {
 };
 
 // Maps GPU work to the run's time axis and joins it with the calls that requested it.
-
-// Beyond any clock; keeps damaged traces in range.
-inline constexpr int64_t kMaxGpuNs = int64_t{1} << 60;
-
 class GpuJoin {
  public:
   // All pointers must outlive the join. `windows`: of this process, ascending; their ends do not matter.
@@ -126,7 +122,7 @@ class GpuJoin {
     const RealtimeMap* realtime;
     const GpuLinks* links;
     const GpuNodes* nodes;
-    const std::map<uint32_t, ThreadIndex>* threads;
+    const ThreadIndices* threads;
     absl::Span<const GpuWindow> windows;
   };
   GpuJoin(const Facts& facts, const TraceModel& model, Oddities* oddities)
@@ -160,14 +156,12 @@ class GpuJoin {
   int64_t late_ = 0, unrequested_ = 0, unmade_ = 0;
 };
 
-// The offset between the clocks of host and GPU, bounded by what no clock changes.
-// Work starts after the call that requested it began, and ends before a call that waited for it returned: a copy to
-// pageable memory or a synchronous one from the device, and, in a process with one device, a wait for the whole device (of
-// one with a single stream: for it). Where nothing waited for it and all work began late, the first began at once.
-// Moves the work from `first` on, of one process with these threads, as little as makes both true for each of its
-// devices, and notes how far the offset is still open (TraceModel::gpu_clock_error_ns). What CUPTI did not measure keeps
-// its times.
-void BoundGpuClocks(size_t first, const std::map<uint32_t, ThreadIndex>& threads, TraceModel* model,
-                    Oddities* oddities);
+// Bounds the offset between the clocks of host and GPU by what no clock changes: work starts after the call that requested
+// it began, and ends before a call that waited for it returned (a copy to pageable memory or a synchronous one from the
+// device; with one device a wait for all of it, with a single stream for that one). Where nothing waited for it and all work
+// began late, the first began at once. Moves the work from `first` on, of one process with these threads, as little as makes
+// this true for each of its devices; how far the offset is still open: TraceModel::gpu_clock_error_ns. What CUPTI did not
+// measure keeps its times.
+void BoundGpuClocks(size_t first, const ThreadIndices& threads, TraceModel* model, Oddities* oddities);
 
 }  // namespace dlhook::analyzer::reader

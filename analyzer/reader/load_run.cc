@@ -10,114 +10,45 @@
 #include "analyzer/reader/one_job.h"
 #include "analyzer/reader/trace_builder.h"
 #include "preload/format/taps.h"
+#include "proto/outline.pb.h"
 #include "proto/trace.pb.h"
 
 namespace dlhook::analyzer::inline reader {
 namespace {
 
 constexpr uint64_t kMostTicks = uint64_t{1} << 62;  // no clock goes as far
-constexpr uint64_t kWireBits = 3;                   // of a field's key
-enum WireType : uint64_t { kVarint = 0, kBytes = 2 };
-
-constexpr uint64_t KeyOf(uint64_t field, WireType type) { return field << kWireBits | type; }
 
 // Of these parts would not do: GPUs' work stands apart from the calls that asked for it, and a light tap has parts of its own.
-bool NeedsAll(uint64_t kind, absl::string_view packet) {
-  return kind == trace::Packet::kGpuActivityFieldNumber || kind == trace::Packet::kGpuLinkFieldNumber ||
-         kind == trace::Packet::kGpuGraphNodeFieldNumber ||
-         (kind == trace::Packet::kInternedFieldNumber && absl::StrContains(packet, kScopeWindowName));
+bool NeedsAll(const OnlyField& packet) {
+  return packet.number == trace::Packet::kGpuActivityFieldNumber ||
+         packet.number == trace::Packet::kGpuLinkFieldNumber ||
+         packet.number == trace::Packet::kGpuGraphNodeFieldNumber ||
+         (packet.number == trace::Packet::kInternedFieldNumber && absl::StrContains(packet.contents, kScopeWindowName));
 }
 
-// The kind of a packet that holds nothing else: its first key.
-uint64_t PacketKindOf(absl::string_view packet) {
-  uint64_t key = 0;
-  return ConsumeVarint(&packet, &key) ? key >> kWireBits : 0;
-}
-
-int64_t Decoded(uint64_t zigzag) { return static_cast<int64_t>(zigzag >> 1) ^ -static_cast<int64_t>(zigzag & 1); }
-
-// Its fields, by number, where they are plain or packed as the schema has them.
-struct Fields {
-  uint64_t thread_id = 0;
-  uint64_t base_end = 0;
-  absl::string_view ends;
-  absl::string_view durations;
-};
-
-struct Numbers {
-  uint64_t thread_id, base_end, ends, durations;
-};
-
-// Each at most once.
-std::optional<Fields> FieldsOf(absl::string_view batch, const Numbers& numbers) {
-  Fields fields;
-  while (!batch.empty()) {
-    uint64_t key = 0, value = 0;
-    if (!ConsumeVarint(&batch, &key) || !ConsumeVarint(&batch, &value)) return std::nullopt;
-    const uint64_t field = key >> kWireBits;
-    if (key == KeyOf(field, kVarint)) {
-      if (field == numbers.ends || field == numbers.durations) return std::nullopt;  // not packed
-      if (field == numbers.thread_id) fields.thread_id = value;
-      if (field == numbers.base_end) fields.base_end = value;
-      continue;
-    }
-    if (key != KeyOf(field, kBytes) || value > batch.size()) return std::nullopt;
-    absl::string_view* array = field == numbers.ends        ? &fields.ends
-                               : field == numbers.durations ? &fields.durations
-                                                            : nullptr;
-    if (array != nullptr && !array->empty()) return std::nullopt;
-    if (array != nullptr) *array = batch.substr(0, value);
-    batch.remove_prefix(value);
-  }
-  return fields;
-}
-
-// The values of a packed array, one after another.
-class PackedValues {
- public:
-  explicit PackedValues(absl::string_view bytes) : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
-  bool done() const { return at_ == end_; }
-  // False: cut off, or longer than 64 bits.
-  bool Take(uint64_t* value) {
-    *value = 0;
-    for (unsigned shift = 0; at_ != end_ && shift < 64; shift += 7) {
-      const auto byte = static_cast<uint8_t>(*at_++);
-      *value |= static_cast<uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) return true;
-    }
-    return false;
-  }
-
- private:
-  const char* at_;
-  const char* end_;
-};
-
-std::optional<BatchOutline> OutlineOf(absl::string_view batch, const Numbers& numbers, uint64_t longest_tick) {
-  const std::optional<Fields> fields = FieldsOf(batch, numbers);
-  if (!fields) return std::nullopt;
-  BatchOutline outline = {.thread_id = static_cast<uint32_t>(fields->thread_id), .start_ticks = UINT64_MAX};
-  PackedValues ends(fields->ends), durations(fields->durations);
-  uint64_t end = fields->base_end;
-  for (; !ends.done() && !durations.done(); ++outline.count) {
-    uint64_t delta = 0, duration = 0;
-    if (!ends.Take(&delta) || !durations.Take(&duration)) return std::nullopt;
-    end += static_cast<uint64_t>(Decoded(delta));
+template <typename Times>
+std::optional<BatchOutline> OutlineOf(absl::string_view batch, uint64_t longest_tick) {
+  Times times;
+  if (!times.ParseFromArray(batch.data(), static_cast<int>(batch.size()))) return std::nullopt;
+  if (times.end_delta_ticks_size() != times.duration_size()) return std::nullopt;
+  BatchOutline outline = {.thread_id = times.thread_id(), .count = times.duration_size(), .start_ticks = UINT64_MAX};
+  uint64_t end = times.base_end_ticks();
+  for (int i = 0; i < times.duration_size(); ++i) {
+    end += static_cast<uint64_t>(times.end_delta_ticks(i));
+    const uint64_t duration = times.duration(i);
     const uint64_t most = duration > UINT64_MAX / longest_tick ? UINT64_MAX : duration * longest_tick;
     outline.start_ticks = std::min(outline.start_ticks, end - std::min(most, end));
     outline.end_ticks = std::max(outline.end_ticks, end);
   }
-  if (!ends.done() || !durations.done()) return std::nullopt;
   return outline;
 }
 
-// Of a packet that is one; 0: it is none.
-uint64_t EndOfBatch(uint64_t kind, absl::string_view packet) {
-  uint64_t key = 0, length = 0;
-  if (!ConsumeVarint(&packet, &key) || !ConsumeVarint(&packet, &length)) return 0;
-  const std::optional<BatchOutline> outline = kind == trace::Packet::kCallBatchFieldNumber ? OutlineOfCalls(packet, 1)
-                                              : kind == trace::Packet::kScopeBatchFieldNumber ? OutlineOfScopes(packet)
-                                                                                              : std::nullopt;
+// 0: it is no batch.
+uint64_t EndOfBatch(const OnlyField& packet) {
+  const std::optional<BatchOutline> outline =
+      packet.number == trace::Packet::kCallBatchFieldNumber    ? OutlineOfCalls(packet.contents, 1)
+      : packet.number == trace::Packet::kScopeBatchFieldNumber ? OutlineOfScopes(packet.contents)
+                                                               : std::nullopt;
   return outline ? outline->end_ticks : 0;
 }
 
@@ -130,22 +61,6 @@ uint64_t SizeOf(const std::vector<std::string>& paths) {
   }
   return size;
 }
-
-// How much of each trace is read: in proportion, but all of such as an equal share holds.
-class Shares {
- public:
-  Shares(const LoadOptions& options, uint64_t all_bytes, size_t traces)
-      : most_bytes_(all_bytes / 2 > options.most_bytes ? options.most_bytes : UINT64_MAX),
-        equal_bytes_(most_bytes_ / std::max<size_t>(traces, 1)),
-        fraction_(static_cast<double>(most_bytes_) / static_cast<double>(std::max<uint64_t>(all_bytes, 1))) {}
-
-  double Of(uint64_t bytes) const { return bytes <= equal_bytes_ ? 1 : std::min(fraction_, 1.0); }
-
- private:
-  const uint64_t most_bytes_;
-  const uint64_t equal_bytes_;
-  const double fraction_;
-};
 
 absl::Status LoadTrace(const std::string& path, const LoadOptions& options, double share, const ReadProgress& progress,
                        bool may_be_empty, TraceBuilder* builder) {
@@ -199,35 +114,23 @@ ReadParts ChooseParts(std::vector<ByteChunk> chunks, double fraction, size_t cou
   PacketReader reader("", std::move(chunks));
   uint64_t first_end = 0, last_ticks = 0;
   while (reader.Next()) {
-    const uint64_t kind = PacketKindOf(reader.payload());
-    if (NeedsAll(kind, reader.payload())) return {};
-    if (first_end == 0 && static_cast<double>(reader.bytes_read()) >= first_bytes) {
-      first_end = EndOfBatch(kind, reader.payload());
-    }
-    if (kind != trace::Packet::kClockSampleFieldNumber) continue;
-    trace::Packet packet;
-    if (!reader.Parse(reader.payload(), &packet)) break;
-    last_ticks = packet.clock_sample().ticks();
+    const OnlyField packet = OnlyFieldOf(reader.payload());
+    if (NeedsAll(packet)) return {};
+    if (first_end == 0 && static_cast<double>(reader.bytes_read()) >= first_bytes) first_end = EndOfBatch(packet);
+    if (packet.number != trace::Packet::kClockSampleFieldNumber) continue;
+    trace::ClockSample sample;
+    if (!reader.Parse(packet.contents, &sample)) break;
+    last_ticks = sample.ticks();
   }
   if (first_end == 0 || last_ticks <= first_end || last_ticks > kMostTicks) return {};
   return {first_end, last_ticks, fraction, count};
 }
 
 std::optional<BatchOutline> OutlineOfCalls(absl::string_view batch, uint64_t ticks_per_ns) {
-  using Batch = trace::CallBatch;
-  return OutlineOf(batch,
-                   {Batch::kThreadIdFieldNumber, Batch::kBaseEndTicksFieldNumber, Batch::kEndDeltaTicksFieldNumber,
-                    Batch::kDurationFieldNumber},
-                   ticks_per_ns);
+  return OutlineOf<trace::CallTimes>(batch, ticks_per_ns);
 }
 
-std::optional<BatchOutline> OutlineOfScopes(absl::string_view batch) {
-  using Batch = trace::ScopeBatch;
-  return OutlineOf(batch,
-                   {Batch::kThreadIdFieldNumber, Batch::kBaseEndTicksFieldNumber, Batch::kEndDeltaTicksFieldNumber,
-                    Batch::kDurationTicksFieldNumber},
-                   1);
-}
+std::optional<BatchOutline> OutlineOfScopes(absl::string_view batch) { return OutlineOf<trace::ScopeTimes>(batch, 1); }
 
 absl::StatusOr<LoadedRun> LoadRun(const std::string& path, const LoadOptions& options) {
   return LoadRun(std::vector<std::string>{path}, options);
@@ -242,7 +145,10 @@ absl::StatusOr<LoadedRun> LoadRun(const std::vector<std::string>& paths, const L
   }
   const uint64_t all = SizeOf(files->paths);
   const bool holds_more = all > 0;  // than empty traces
-  const Shares shares(options, all, files->paths.size());
+  // How much of each trace is read: in proportion, but all of such as an equal share holds.
+  const uint64_t most = all / 2 > options.most_bytes ? options.most_bytes : UINT64_MAX;
+  const uint64_t equal_share = most / std::max<size_t>(files->paths.size(), 1);
+  const double fraction = static_cast<double>(most) / static_cast<double>(std::max<uint64_t>(all, 1));
   uint64_t done_before = 0;
   TraceBuilder builder(*files);
   LoadedRun run;
@@ -251,14 +157,13 @@ absl::StatusOr<LoadedRun> LoadRun(const std::vector<std::string>& paths, const L
     ReadProgress progress;
     if (options.progress) progress = [&](uint64_t done) { options.progress(done_before + done, all); };
     const uint64_t bytes = SizeOf({file});
-    absl::Status status = LoadTrace(file, options, shares.Of(bytes), progress, holds_more, &builder);
+    const double share = bytes <= equal_share ? 1 : std::min(fraction, 1.0);
+    absl::Status status = LoadTrace(file, options, share, progress, holds_more, &builder);
     if (!status.ok()) run.damage.push_back(std::move(status));
     done_before += bytes;
   }
   run.model = std::move(builder).Build();
-  if (absl::Status status = CheckRanks(run.model); !status.ok()) return status;
-  if (absl::Status status = CheckSameTime(run.model); !status.ok()) return status;
-  if (absl::Status status = CheckTimesOfRanks(&run.model); !status.ok()) return status;
+  if (absl::Status status = CheckProcesses(&run.model); !status.ok()) return status;
   return run;
 }
 

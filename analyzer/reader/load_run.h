@@ -8,8 +8,8 @@
 
 namespace dlhook::analyzer::inline reader {
 
-// Which parts of a long trace are read, where some thousand steps are enough: spans of time, spread evenly over the run. Calls
-// and scopes that overlap a span are read; the others are only counted.
+// The spans of a long trace that are read, where some thousand steps are enough. Calls and scopes that overlap none are only
+// counted.
 class ReadParts {
  public:
   using Span = std::pair<uint64_t, uint64_t>;  // ticks, the second exclusive
@@ -29,20 +29,18 @@ class ReadParts {
   std::vector<Span> spans_;  // ascending, disjoint
 };
 
-// Chooses parts that make up `fraction` of a trace; reads the trace once without parsing it. An eighth of the chosen
-// bytes are the beginning of the trace, so that the first steps are among them. Chooses the whole trace where parts are
-// not sufficient (GPU work, light scopes), or where its length in time is not known.
+// Parts that make up `fraction` of a trace, an eighth of them at its beginning, so that the first steps are among them. The
+// whole trace where parts would not do (GPU work, light scopes), or where its length in time is not known.
 ReadParts ChooseParts(std::vector<ByteChunk> chunks, double fraction, size_t count);
 
-// What is read from a serialized CallBatch or ScopeBatch without parsing it.
+// What is read from a serialized CallBatch or ScopeBatch without parsing all of it.
 struct BatchOutline {
   uint32_t thread_id = 0;
   int64_t count = 0;         // of its elements
   uint64_t start_ticks = 0;  // none began earlier
   uint64_t end_ticks = 0;    // none ended later
 };
-// nullopt: not encoded as the drain encodes it, so it has to be parsed. `ticks_per_ns`, rounded up: durations of taps are
-// in nanoseconds.
+// nullopt: damaged. `ticks_per_ns`, rounded up: durations of taps are in nanoseconds.
 std::optional<BatchOutline> OutlineOfCalls(absl::string_view batch, uint64_t ticks_per_ns);
 std::optional<BatchOutline> OutlineOfScopes(absl::string_view batch);
 

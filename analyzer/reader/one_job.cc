@@ -22,11 +22,6 @@ struct FolderFacts {
   Names rank_counts;
 };
 
-absl::Status SameProcess(const std::string& one, const std::string& other, absl::string_view process) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(one, " and ", other, " both have process ", process, ": one is a copy; name one of them"));
-}
-
 absl::Status NotOneRun(const std::string& one, const std::string& other, absl::string_view why) {
   return absl::InvalidArgumentError(
       absl::StrCat(one, " and ", other, " are not known to be one run: ", why, "; to compare them: dlhook diff ", one,
@@ -81,26 +76,6 @@ std::string WhyNot(const FolderFacts& one, const FolderFacts& other) {
   if (!Common(one.launches, other.launches).empty()) return "";
   if (!one.ranks.empty() && !other.ranks.empty()) return "";
   return "they have neither a job's id in common nor ranks";
-}
-
-}  // namespace
-
-absl::Status CheckOneJob(const RunFiles& files) {
-  // Other tools' traces tell it when they are read: CheckRanks.
-  if (absl::c_all_of(files.paths, IsKinetoTrace)) return absl::OkStatus();
-  std::map<std::string, FolderFacts> folders;
-  for (const std::string& path : files.paths) folders.try_emplace(FolderOf(path));
-  if (folders.size() < 2) return absl::OkStatus();
-  for (const std::string& path : files.paths) AddHeader(path, &folders[FolderOf(path)]);
-  for (auto one = folders.begin(); one != folders.end(); ++one) {
-    for (auto other = std::next(one); other != folders.end(); ++other) {
-      const std::string process = Common(one->second.processes, other->second.processes);
-      if (!process.empty()) return SameProcess(one->first, other->first, process.substr(0, process.find('\n')));
-      const std::string why = WhyNot(one->second, other->second);
-      if (!why.empty()) return NotOneRun(one->first, other->first, why);
-    }
-  }
-  return absl::OkStatus();
 }
 
 absl::Status CheckRanks(const TraceModel& model) {
@@ -165,6 +140,36 @@ absl::Status CheckSameTime(const TraceModel& model) {
   }
   const bool are_all = apart > 0 && apart == lives.size() * (lives.size() - 1) / 2;
   return are_all ? absl::OutOfRangeError(why.message()) : why;
+}
+
+}  // namespace
+
+absl::Status CheckOneJob(const RunFiles& files) {
+  // Other tools' traces tell it when they are read: CheckRanks.
+  if (absl::c_all_of(files.paths, IsKinetoTrace)) return absl::OkStatus();
+  std::map<std::string, FolderFacts> folders;
+  for (const std::string& path : files.paths) folders.try_emplace(FolderOf(path));
+  if (folders.size() < 2) return absl::OkStatus();
+  for (const std::string& path : files.paths) AddHeader(path, &folders[FolderOf(path)]);
+  for (auto one = folders.begin(); one != folders.end(); ++one) {
+    for (auto other = std::next(one); other != folders.end(); ++other) {
+      const std::string process = Common(one->second.processes, other->second.processes);
+      if (!process.empty()) {
+        return absl::InvalidArgumentError(absl::StrCat(one->first, " and ", other->first, " both have process ",
+                                                       process.substr(0, process.find('\n')),
+                                                       ": one is a copy; name one of them"));
+      }
+      const std::string why = WhyNot(one->second, other->second);
+      if (!why.empty()) return NotOneRun(one->first, other->first, why);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckProcesses(TraceModel* model) {
+  absl::Status status = CheckRanks(*model);
+  if (status.ok()) status = CheckSameTime(*model);
+  return status.ok() ? CheckTimesOfRanks(model) : status;
 }
 
 std::vector<std::vector<std::string>> RunsAmong(const std::vector<std::string>& paths) {

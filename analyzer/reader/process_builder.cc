@@ -2,54 +2,35 @@
 // process_finish.cc.
 #include "analyzer/reader/process_builder.h"
 
+#include "analyzer/model/limits.h"
 #include "preload/format/packet_writer.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline reader {
 namespace {
 
-constexpr char kLengthDelimited = 2;
-constexpr char kCallBatchTag = trace::Packet::kCallBatchFieldNumber << 3 | kLengthDelimited;
-constexpr char kScopeBatchTag = trace::Packet::kScopeBatchFieldNumber << 3 | kLengthDelimited;
-constexpr uint32_t kMaxOpIid = 1 << 20;  // ids start at 1; far more than any real trace has
 constexpr absl::string_view kUnknownFunction = "[unknown op]";
-
-// The batch in a packet that contains nothing else: parsed separately, so that its arrays are reused.
-bool IsBatch(absl::string_view payload, char tag, absl::string_view* batch) {
-  if (payload.empty() || payload.front() != tag) return false;
-  payload.remove_prefix(1);
-  uint64_t length = 0;
-  if (!ConsumeVarint(&payload, &length) || length != payload.size()) return false;
-  *batch = payload;
-  return true;
-}
 
 }  // namespace
 
-bool ProcessBuilder::Add(PacketReader* reader) {
-  absl::string_view batch;
-  if (IsBatch(reader->payload(), kCallBatchTag, &batch)) {
+void ProcessBuilder::Add(PacketReader* reader) {
+  const OnlyField packet = OnlyFieldOf(reader->payload());
+  if (packet.number == trace::Packet::kCallBatchFieldNumber) {
     if (!parts_.all()) {
-      const std::optional<BatchOutline> outline = OutlineOfCalls(batch, TicksPerNs());
+      const std::optional<BatchOutline> outline = OutlineOfCalls(packet.contents, TicksPerNs());
       if (IsLeftOut(outline)) {
         recorded_calls_ += static_cast<uint64_t>(outline->count);
-        return true;
+        return;
       }
     }
-    if (!reader->Parse(batch, &batch_)) return false;
-    AddCalls(batch_);
-    return true;
+    if (reader->Parse(packet.contents, &batch_)) AddCalls(batch_);
+  } else if (packet.number == trace::Packet::kScopeBatchFieldNumber) {
+    if (!parts_.all() && IsLeftOut(OutlineOfScopes(packet.contents))) return;
+    if (reader->Parse(packet.contents, &scope_batch_)) AddScopes(scope_batch_);
+  } else {
+    trace::Packet parsed;
+    if (reader->Parse(reader->payload(), &parsed)) AddPacket(parsed);
   }
-  if (IsBatch(reader->payload(), kScopeBatchTag, &batch)) {
-    if (!parts_.all() && IsLeftOut(OutlineOfScopes(batch))) return true;
-    if (!reader->Parse(batch, &scope_batch_)) return false;
-    AddScopes(scope_batch_);
-    return true;
-  }
-  trace::Packet packet;
-  if (!reader->Parse(reader->payload(), &packet)) return false;
-  AddPacket(&packet);
-  return true;
 }
 
 bool ProcessBuilder::IsLeftOut(const std::optional<BatchOutline>& outline) {
@@ -63,29 +44,29 @@ uint64_t ProcessBuilder::TicksPerNs() const {
   return std::clamp<uint64_t>((facts_.header.clock().ticks_per_second() + 999'999'999) / 1'000'000'000, 1, 1000);
 }
 
-void ProcessBuilder::AddPacket(trace::Packet* packet) {
-  switch (packet->data_case()) {
+void ProcessBuilder::AddPacket(const trace::Packet& packet) {
+  switch (packet.data_case()) {
     case trace::Packet::kCallBatch:
-      return AddCalls(packet->call_batch());
+      return AddCalls(packet.call_batch());
     case trace::Packet::kInterned:
-      return AddDefinitions(packet->interned());
+      return AddDefinitions(packet.interned());
     case trace::Packet::kClockSample:
-      return clock_samples_.push_back(packet->clock_sample());
+      return clock_samples_.push_back(packet.clock_sample());
     case trace::Packet::kCallAggregate:
-      aggregates_.push_back(packet->call_aggregate());
-      return aggregates_.back().set_op_iid(FindOp(packet->call_aggregate().op_iid()));
+      aggregates_.push_back(packet.call_aggregate());
+      return aggregates_.back().set_op_iid(FindOp(packet.call_aggregate().op_iid()));
     case trace::Packet::kHeader:
       // Of newer traces what is known is read.
-      if (packet->header().schema_minor() > kSchemaMinor) run_->oddities_.Count(kNewerForm);
-      return facts_.Add(packet->header());
+      if (packet.header().schema_minor() > kSchemaMinor) run_->oddities_.Count(kNewerForm);
+      return facts_.Add(packet.header());
     case trace::Packet::kThread:
-      return AddThread(packet->thread());
+      return AddThread(packet.thread());
     case trace::Packet::kMapping:
-      return facts_.Add(packet->mapping());
+      return facts_.Add(packet.mapping());
     case trace::Packet::kCapability:
-      return facts_.Add(packet->capability());
+      return facts_.Add(packet.capability());
     case trace::Packet::kLoss:
-      return facts_.Add(packet->loss());
+      return facts_.Add(packet.loss());
     case trace::Packet::kReset:
       op_by_iid_.clear();
       operands_.Reset();
@@ -93,43 +74,43 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
       gpu_.Reset();
       return python_.Reset();
     case trace::Packet::kCaptureState:
-      return captures_.push_back(packet->capture_state());
+      return captures_.push_back(packet.capture_state());
     case trace::Packet::kFooter:
       facts_.process.has_footer = true;
-      footer_ = packet->footer();
+      footer_ = packet.footer();
       return;
     case trace::Packet::kScopeBatch:
-      return AddScopes(packet->scope_batch());
+      return AddScopes(packet.scope_batch());
     case trace::Packet::kPythonModule:
-      return python_.AddModule(packet->python_module());
+      return python_.AddModule(packet.python_module());
     case trace::Packet::kCompiledCode:
-      return python_.AddCompiled(packet->compiled_code());
+      return python_.AddCompiled(packet.compiled_code());
     case trace::Packet::kCounterBatch:
-      return counters_.Add(packet->counter_batch(), &python_, &run_->oddities_);
+      return counters_.Add(packet.counter_batch(), &python_, &run_->oddities_);
     case trace::Packet::kGpuActivity:
-      return gpu_.AddActivities(packet->gpu_activity());
+      return gpu_.AddActivities(packet.gpu_activity());
     case trace::Packet::kGpuLink:
-      FindThread(packet->gpu_link().thread_id());  // may have requested work without a recorded call
-      return gpu_.AddLinks(packet->gpu_link());
+      FindThread(packet.gpu_link().thread_id());  // may have requested work without a recorded call
+      return gpu_.AddLinks(packet.gpu_link());
     case trace::Packet::kGpuGraphNode:
-      FindThread(packet->gpu_graph_node().thread_id());
-      return gpu_.AddNodes(packet->gpu_graph_node());
+      FindThread(packet.gpu_graph_node().thread_id());
+      return gpu_.AddNodes(packet.gpu_graph_node());
     case trace::Packet::kGpuDevice:
-      return gpu_.AddDevice(packet->gpu_device());
+      return gpu_.AddDevice(packet.gpu_device());
     case trace::Packet::kGpuWindow:
-      return gpu_.AddWindow(packet->gpu_window());
+      return gpu_.AddWindow(packet.gpu_window());
     case trace::Packet::kLoadSample:
-      return load_samples_.push_back(packet->load_sample());
+      return load_samples_.push_back(packet.load_sample());
     case trace::Packet::kCompilerProfile:
-      return xla_.Add(packet->compiler_profile(), &run_->oddities_);
+      return xla_.Add(packet.compiler_profile(), &run_->oddities_);
     case trace::Packet::kWaitBatch:
-      return waits_.Add(packet->wait_batch(), operands_, &native_stacks_, &python_, &run_->oddities_);
+      return waits_.Add(packet.wait_batch(), operands_, &native_stacks_, &python_, &run_->oddities_);
     case trace::Packet::kMemoryBatch:
-      FindThread(packet->memory_batch().thread_id());  // may have made no recorded call
-      return memory_.Add(packet->memory_batch(), &run_->oddities_);
+      FindThread(packet.memory_batch().thread_id());  // may have made no recorded call
+      return memory_.Add(packet.memory_batch(), &run_->oddities_);
     case trace::Packet::kSampleBatch:
-      FindThread(packet->sample_batch().thread_id());  // may have made no recorded call
-      return samples_.Add(packet->sample_batch(), operands_, &native_stacks_, &python_, &run_->oddities_);
+      FindThread(packet.sample_batch().thread_id());  // may have made no recorded call
+      return samples_.Add(packet.sample_batch(), operands_, &native_stacks_, &python_, &run_->oddities_);
     case trace::Packet::DATA_NOT_SET:
       return run_->oddities_.Count("a packet of a kind that this version does not know");
   }
@@ -146,20 +127,18 @@ void ProcessBuilder::AddDefinitions(const trace::Interned& interned) {
 void ProcessBuilder::AddOps(const trace::Interned& interned) {
   for (const trace::OpDefinition& definition : interned.op()) {
     const uint32_t iid = definition.iid();
-    if (iid == 0 || iid > kMaxOpIid) {
+    if (iid == 0 || iid > kMaxIid) {
       run_->oddities_.Count("an op definition with an impossible id");
       continue;
     }
     if (iid >= op_by_iid_.size()) op_by_iid_.resize(iid + 1, kNone);
     const uint32_t tap = TapOfSource(definition.time_source()) != nullptr ? kTapCall : 0;
+    trace::OpDefinition mended = definition;
     if (definition.copy().bytes() > kMaxCounted) {
       run_->oddities_.Count("a copy of more bytes than any memory has (counted as none)");
-      trace::OpDefinition mended = definition;
       mended.mutable_copy()->clear_bytes();
-      op_by_iid_[iid] = run_->InternOp(mended) | tap;
-    } else {
-      op_by_iid_[iid] = run_->InternOp(definition) | tap;
     }
+    op_by_iid_[iid] = run_->InternOp(std::move(mended)) | tap;
     operands_.Define(definition);
   }
 }
@@ -169,7 +148,7 @@ uint32_t ProcessBuilder::FindOp(uint32_t iid) {
   run_->oddities_.Count("a call of an op that the trace does not define (its definition was lost)");
   trace::OpDefinition unknown;
   unknown.set_function(std::string(kUnknownFunction));
-  return run_->InternOp(unknown);
+  return run_->InternOp(std::move(unknown));
 }
 
 ProcessBuilder::Thread& ProcessBuilder::FindThread(uint32_t thread_id) {
@@ -211,11 +190,13 @@ void ProcessBuilder::AddCalls(const trace::CallBatch& batch) {
   const size_t count = UsableCalls(batch);
   Thread& thread = FindThread(batch.thread_id());
   StagedCall* out = thread.calls.Reserve(count);
+  sequences_.resize(count);
   uint64_t sequence = batch.base_sequence();
   uint64_t end_ticks = batch.base_end_ticks();
   int64_t duplicates = 0, left_out = 0;
   for (size_t i = 0; i < count; ++i) {
     sequence += 1 + static_cast<uint64_t>(int64_t{batch.sequence_delta(i)});
+    sequences_[i] = sequence;
     end_ticks += static_cast<uint64_t>(batch.end_delta_ticks(i));
     const uint32_t iid = batch.op_iid(i);
     const bool is_defined = iid < op_by_iid_.size() && op_by_iid_[iid] != kNone;
@@ -234,8 +215,8 @@ void ProcessBuilder::AddCalls(const trace::CallBatch& batch) {
               batch.parent_distance(i)};
   }
   thread.calls.Commit(count - static_cast<size_t>(duplicates + left_out));
-  thread.attributes.Add(batch, count, &python_, &native_stacks_, &run_->oddities_);
-  operands_.Add(batch, count, &thread.operands);
+  thread.attributes.Add(batch, sequences_, &python_, &native_stacks_, &run_->oddities_);
+  operands_.Add(batch, sequences_, &thread.operands);
   recorded_calls_ += count;
   run_->oddities_.Count("a call that is in the trace twice (the second was left out)", duplicates);
 }

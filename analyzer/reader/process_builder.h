@@ -3,7 +3,6 @@
 
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/reader/call_attributes.h"
-#include "analyzer/reader/counter_builder.h"
 #include "analyzer/reader/gpu_builder.h"
 #include "analyzer/reader/load_run.h"
 #include "analyzer/reader/process_facts.h"
@@ -29,8 +28,8 @@ class ProcessBuilder {
     facts_.process.path = std::move(path);
   }
 
-  // Adds the packet at which `reader` is. False: it could not be parsed.
-  bool Add(PacketReader* reader);
+  // Adds the packet at which `reader` is.
+  void Add(PacketReader* reader);
 
   // Call after the last packet: maps the clock, nests the calls, appends everything to the run's model.
   void Finish();
@@ -49,7 +48,7 @@ class ProcessBuilder {
     bool has_other_scopes = false;  // than those for what XLA compiles
   };
 
-  void AddPacket(trace::Packet* packet);
+  void AddPacket(const trace::Packet& packet);
   // True: the batch lies outside of the parts that are read.
   bool IsLeftOut(const std::optional<BatchOutline>& outline);
   bool IsInParts(uint64_t duration, uint64_t end_ticks, uint32_t op) const;
@@ -69,12 +68,12 @@ class ProcessBuilder {
   void AppendCalls(Thread* thread, ThreadIndex index);
   void FinishLoads(const ClockMap& clock);
   void FinishParts(const ClockMap& clock);
-  void FinishSamples(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads);
-  void FinishAggregates(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads);
+  void FinishSamples(const ClockMap& clock, const ThreadIndices& threads);
+  void FinishAggregates(const ClockMap& clock, const ThreadIndices& threads);
   void FinishBounds(const ClockMap& clock);
   std::vector<int64_t> FinishStops(const ClockMap& clock);
   void Observe(int64_t start_ns, int64_t end_ns);
-  void FinishGpu(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads);
+  void FinishGpu(const ClockMap& clock, const ThreadIndices& threads);
   void CheckCallCount();
 
   TraceBuilder* run_;
@@ -102,8 +101,9 @@ class ProcessBuilder {
   uint64_t recorded_calls_ = 0;
   int64_t first_ns_ = INT64_MAX;
   int64_t last_ns_ = INT64_MIN;
-  trace::CallBatch batch_;  // reused: parsing into them does not allocate
+  trace::CallBatch batch_;  // these are reused, so that reading a batch does not allocate
   trace::ScopeBatch scope_batch_;
+  std::vector<uint64_t> sequences_;  // of the batch's calls
 };
 
 }  // namespace dlhook::analyzer::reader

@@ -1,7 +1,5 @@
 #include "analyzer/reader/process_facts.h"
 
-#include <algorithm>
-
 #include "absl/strings/match.h"
 
 namespace dlhook::analyzer::inline reader {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <tuple>
 
 #include "analyzer/model/process_info.h"
 #include "proto/trace.pb.h"

@@ -34,7 +34,7 @@ void ProcessBuilder::Finish() {
 
   const size_t first_scope = model.scopes.size();
   FinishXla(clock);
-  std::map<uint32_t, ThreadIndex> indices;
+  ThreadIndices indices;
   for (auto& [thread_id, thread] : threads_) {
     indices[thread_id] = static_cast<ThreadIndex>(model.threads.size());
     FinishThread(&thread, clock);
@@ -127,7 +127,7 @@ void ProcessBuilder::FinishThread(Thread* thread, const ClockMap& clock) {
   run_->oddities_.Count("a call that overlapped another one of its thread and was shortened", counts.clipped);
   const size_t base = run_->model_.calls.size();
   AppendCalls(thread, index);
-  thread->scopes.Finish(clock, index, base, &run_->scope_time_, &run_->messages_, &run_->model_, &run_->oddities_);
+  thread->scopes.Finish(clock, index, base, &run_->scope_time_, &run_->model_, &run_->oddities_);
   if (thread->scopes.start_ns() <= thread->scopes.end_ns()) Observe(thread->scopes.start_ns(), thread->scopes.end_ns());
   thread->attributes.Append(base, &run_->model_);
   OperandBuilder::Append(&thread->operands, base, &run_->model_);
@@ -171,14 +171,14 @@ void ProcessBuilder::AppendCalls(Thread* thread, ThreadIndex index) {
   }
 }
 
-void ProcessBuilder::FinishSamples(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads) {
+void ProcessBuilder::FinishSamples(const ClockMap& clock, const ThreadIndices& threads) {
   const auto [first_ns, last_ns] =
       samples_.Finish(clock, threads, &run_->sample_time_, &run_->model_, &run_->oddities_);
   if (first_ns <= last_ns) Observe(first_ns, last_ns);
   waits_.Finish(clock, threads, &run_->sample_time_, &run_->model_, &run_->oddities_);
 }
 
-void ProcessBuilder::FinishAggregates(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads) {
+void ProcessBuilder::FinishAggregates(const ClockMap& clock, const ThreadIndices& threads) {
   for (const trace::CallAggregate& aggregate : aggregates_) {
     const auto thread = threads.find(aggregate.thread_id());
     if (aggregate.count() == 0 || aggregate.count() > kMaxCounted || thread == threads.end()) {
@@ -212,7 +212,7 @@ void ProcessBuilder::FinishAggregates(const ClockMap& clock, const std::map<uint
 }
 
 // A killed process may have waited for work that ended after its last call.
-void ProcessBuilder::FinishGpu(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads) {
+void ProcessBuilder::FinishGpu(const ClockMap& clock, const ThreadIndices& threads) {
   const int64_t end_ns = gpu_.Finish(clock, clock_samples_, threads);
   if (end_ns != INT64_MIN && footer_.end() != trace::Footer::EXITED) Observe(end_ns, end_ns);
 }

@@ -7,6 +7,8 @@
 
 namespace dlhook::analyzer::inline reader {
 
+using ThreadIndices = std::map<uint32_t, ThreadIndex>;  // by id in the trace
+
 // What is distinct over the run: the same names and stacks recur after a Reset, and in other processes.
 class NameTable {
  public:

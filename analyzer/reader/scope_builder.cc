@@ -1,5 +1,3 @@
-// Batches of scopes are stored as they arrive; after the thread's last packet they are mapped, nested and joined with
-// its calls.
 #include "analyzer/reader/scope_builder.h"
 
 namespace dlhook::analyzer::inline reader {
@@ -59,7 +57,7 @@ void ThreadScopes::AppendWindows(const ClockMap& clock, ThreadIndex thread, Trac
 }
 
 void ThreadScopes::Finish(const ClockMap& clock, ThreadIndex thread, size_t first_call, TimeBudget* budget,
-                          MessageNames* messages, TraceModel* model, Oddities* oddities) {
+                          TraceModel* model, Oddities* oddities) {
   AppendWindows(clock, thread, model);
   if (scopes_.size() == 0) return;
   if (scopes_.size() >= kNone - model->scopes.size()) {
@@ -71,8 +69,7 @@ void ThreadScopes::Finish(const ClockMap& clock, ThreadIndex thread, size_t firs
   const TimeBudget before = *budget;
   model->scopes.Resize(base + count, thread);
   const bool has_calls = first_call != model->calls.size();
-  const NestedScopes nested =
-      NestScopes(clock, has_calls, messages->Of(model->names), &scopes_, budget, &model->scopes);
+  const NestedScopes nested = NestScopes(clock, has_calls, model->roles, &scopes_, budget, &model->scopes);
   oddities->Count("a scope that overlapped another one of its thread and was shortened", nested.cut);
   if (!nested.are_possible) {
     *budget = before;

@@ -21,10 +21,10 @@ class ThreadScopes {
 
   void Add(const RecordedScope& scope, const ReadParts& parts);
 
-  // Nests the scopes, appends them to the model, and sets the scopes of the calls from `first_call` on, which belong to
-  // this thread. Appends none if their times are impossible: more than is left of `budget`.
-  void Finish(const ClockMap& clock, ThreadIndex thread, size_t first_call, TimeBudget* budget, MessageNames* messages,
-              TraceModel* model, Oddities* oddities);
+  // Nests the scopes, appends them to the model unless they take more than is left of `budget`, and sets those of the calls
+  // from `first_call` on, which belong to this thread.
+  void Finish(const ClockMap& clock, ThreadIndex thread, size_t first_call, TimeBudget* budget, TraceModel* model,
+              Oddities* oddities);
 
   // Bounds of the nested scopes without parent, for the process's bounds; end before start if nothing was recorded.
   int64_t start_ns() const { return start_ns_; }

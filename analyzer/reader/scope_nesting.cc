@@ -3,7 +3,6 @@
 // nanoseconds, scopes less than one apart would touch.
 #include "analyzer/reader/scope_nesting.h"
 
-#include "absl/strings/match.h"
 #include "analyzer/model/limits.h"
 
 namespace dlhook::analyzer::inline reader {
@@ -19,21 +18,15 @@ struct OpenScope {
   uint64_t end = 0;
   uint64_t first_child_start = 0;
   bool is_message = false;
-
-  // Calls from its beginning on are of others.
-  void BeMessage() {
-    is_message = true;
-    call_count = 0;
-  }
 };
 
 class ScopeNester {
  public:
-  ScopeNester(const ClockMap& clock, bool has_calls, const std::vector<bool>& is_message, StagedScopes* staged,
+  ScopeNester(const ClockMap& clock, bool has_calls, const std::vector<ScopeRole>& roles, StagedScopes* staged,
               TimeBudget* budget, ScopeColumns* columns)
       : clock_(clock),
         has_calls_(has_calls),
-        is_message_(is_message),
+        roles_(roles),
         staged_(*staged),
         budget_(*budget),
         columns_(*columns),
@@ -47,11 +40,10 @@ class ScopeNester {
         open_.back().start = std::max(open_.back().start, std::min(end, open_.back().end));
         CloseInnermost();
       }
-      const bool is_message = is_message_[recorded.name];
+      const bool is_message = IsMessage(recorded);
       while (!open_.empty() && !Holds(open_.back(), is_message ? end : start, end)) CloseInnermost();
       if (open_.size() >= kMaxOpenScopes) CloseInnermost();  // limits the walk from each call outwards
       Open(recorded, start, end);
-      if (is_message) open_.back().BeMessage();
     }
     while (!open_.empty()) CloseInnermost();
     return std::move(nested_);
@@ -63,6 +55,8 @@ class ScopeNester {
     return end > outer.start && end - outer.start >= (end - start + 1) / 2;
   }
 
+  bool IsMessage(const RecordedScope& scope) const { return roles_[scope.name] == ScopeRole::kMessage; }
+
   // Shortens it to fit into its parent and before the sibling visited last.
   void Open(const RecordedScope& recorded, uint64_t recorded_start, uint64_t recorded_end) {
     const uint64_t earliest = open_.empty() ? 0 : open_.back().start;
@@ -70,11 +64,12 @@ class ScopeNester {
     const uint64_t end = std::max(std::min(recorded_end, latest), earliest);
     const uint64_t start = std::min(std::max(recorded_start, earliest), end);
     const uint64_t cut = (recorded_end - recorded_start) - (end - start);
-    if (cut != 0 && !is_message_[recorded.name] && clock_.DurationNs(cut) > kScopeResolutionNs) ++nested_.cut;
+    if (cut != 0 && !IsMessage(recorded) && clock_.DurationNs(cut) > kScopeResolutionNs) ++nested_.cut;
     OpenScope& scope = open_.emplace_back();
     scope.link = recorded.link;
     scope.first_sequence = recorded.first_sequence;
-    scope.call_count = recorded.call_count;
+    scope.is_message = IsMessage(recorded);
+    if (!scope.is_message) scope.call_count = recorded.call_count;  // from a message's beginning on they are of others
     scope.look = LookOf(recorded);
     scope.start = start;
     scope.end = scope.first_child_start = end;
@@ -135,7 +130,7 @@ class ScopeNester {
 
   const ClockMap& clock_;
   const bool has_calls_;
-  const std::vector<bool>& is_message_;  // by name
+  const std::vector<ScopeRole>& roles_;  // by name
   StagedScopes& staged_;
   TimeBudget& budget_;
   ScopeColumns& columns_;
@@ -270,17 +265,9 @@ class Nester {
 
 }  // namespace
 
-NestedScopes NestScopes(const ClockMap& clock, bool has_calls, const std::vector<bool>& is_message,
+NestedScopes NestScopes(const ClockMap& clock, bool has_calls, const std::vector<ScopeRole>& roles,
                         StagedScopes* staged, TimeBudget* budget, ScopeColumns* columns) {
-  return ScopeNester(clock, has_calls, is_message, staged, budget, columns).Run();
-}
-
-const std::vector<bool>& MessageNames::Of(const std::vector<std::string>& names) {
-  while (is_message_.size() < names.size()) {
-    const std::string& name = names[is_message_.size()];
-    is_message_.push_back(absl::StartsWith(name, "gloo:send") || absl::StartsWith(name, "gloo:recv"));
-  }
-  return is_message_;
+  return ScopeNester(clock, has_calls, roles, staged, budget, columns).Run();
 }
 
 void InnermostIndex::Open(int64_t begin, int64_t end, ScopeIndex scope) {

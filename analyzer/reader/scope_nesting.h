@@ -26,22 +26,12 @@ struct NestedScopes {
   bool are_possible = true;  // false: their durations exceed the budget
 };
 
-// `staged`: in the order of their ends; none is left. They become the last scopes of `columns`, where there is room for
-// them already, nested, in the order of their starts, parents before their children, each inside its parent and disjoint
-// from its siblings. Of two scopes, the one that ended first is inside the other if it began in it. If it began earlier,
-// it is inside if at least half of it overlaps: then its start is cut, else its end. A message (by name) begins when its
-// thread was done with all else: from then on that waits for it.
-NestedScopes NestScopes(const ClockMap& clock, bool has_calls, const std::vector<bool>& is_message,
+// `staged`: in the order of their ends; none is left. They become the last scopes of `columns`, which have room for them, in
+// the order of their starts, each inside its parent and disjoint from its siblings. Of two scopes, the one that ended first
+// is inside the other if it began in it, or if at least half of it overlaps: then its start is cut, else its end. A message
+// (by the role of its name) begins when its thread was done with all else: from then on that waits for it.
+NestedScopes NestScopes(const ClockMap& clock, bool has_calls, const std::vector<ScopeRole>& roles,
                         StagedScopes* staged, TimeBudget* budget, ScopeColumns* columns);
-
-// By name: whether its scopes are sends or receives of torch.distributed, from the call to the end of the wait for it.
-class MessageNames {
- public:
-  const std::vector<bool>& Of(const std::vector<std::string>& names);  // the same as before, or with more at the end
-
- private:
-  std::vector<bool> is_message_;
-};
 
 // The innermost of nested intervals [begin, end) by point: filled in order of begins, outer ones first, then Sealed.
 class InnermostIndex {
@@ -62,8 +52,6 @@ class InnermostIndex {
   size_t step_ = 0;                                    // the one found last
 };
 
-// Nests the calls of one thread.
-
 // Resolution of the durations in oneDNN's log: 1/1024 ms, rounded up.
 constexpr int64_t kTapResolutionNs = 977;
 
@@ -72,8 +60,8 @@ struct NestingCounts {
   int64_t clipped = 0;       // a call was shortened by more than kTapResolutionNs to nest
 };
 
-// `calls`: as recorded, in the order of their ends. Afterwards: nested, in the order of their starts, parents before
-// their children (see StagedCall), every call inside its parent and disjoint from its siblings.
+// `calls` of one thread: as recorded, in the order of their ends. Afterwards as nested (see StagedCall), in the order of their
+// starts, every call inside its parent and disjoint from its siblings.
 //
 // A hook knows the call around it. A tap call (a line of a library's log) is reported only when it is over: it adopts
 // the hook calls with the same recorded parent that lie inside it. Its start (its end minus a duration in steps of

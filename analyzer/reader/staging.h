@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 
 #include "analyzer/model/beside.h"
-#include "analyzer/model/recurring_keys.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline reader {
@@ -169,8 +168,6 @@ class SequenceSet {
   Block* words_ = nullptr;  // of block_; updated whenever the map changes
 };
 
-// Holds the scopes of a thread until all of them, and the clock's samples, have been read: 13 bytes each.
-
 // A scope as it was recorded.
 struct RecordedScope {
   uint64_t end_ticks = 0;
@@ -184,7 +181,7 @@ struct RecordedScope {
   uint32_t look = 0;  // of one that was taken back: a number for name, stack and kind
 };
 
-// Written from first to last, read from last to first. Its memory is given back while it is read.
+// Written from first to last, read from last to first: 13 bytes each, which are given back meanwhile.
 class StagedScopes {
  public:
   static constexpr uint32_t kMaxKind = 15;

@@ -1,4 +1,3 @@
-// The state that the process traces of a run share: ops, the time axis, oddities.
 #include "analyzer/reader/trace_builder.h"
 
 #include "absl/strings/str_cat.h"
@@ -8,11 +7,8 @@
 #include "analyzer/reader/process_builder.h"
 
 namespace dlhook::analyzer::inline reader {
-namespace {
 
 constexpr uint64_t kProgressBytes = 4 << 20;
-
-}  // namespace
 
 absl::Status TraceBuilder::AddTrace(const std::string& path, std::vector<ByteChunk> chunks,
                                     const ReadProgress& progress, ReadParts parts) {
@@ -32,13 +28,12 @@ absl::Status TraceBuilder::AddTrace(const std::string& path, std::vector<ByteChu
   return reader.status();
 }
 
-OpIndex TraceBuilder::InternOp(const trace::OpDefinition& definition) {
-  trace::OpDefinition bare = definition;
-  bare.clear_iid();
+OpIndex TraceBuilder::InternOp(trace::OpDefinition definition) {
+  definition.clear_iid();
   const auto [place, is_new] =
-      op_by_definition_.emplace(bare.SerializeAsString(), static_cast<OpIndex>(model_.ops.size()));
+      op_by_definition_.emplace(definition.SerializeAsString(), static_cast<OpIndex>(model_.ops.size()));
   if (is_new) {
-    model_.ops.push_back(DecodeOp(bare));
+    model_.ops.push_back(DecodeOp(definition));
     const std::string& trouble = model_.ops.back().trouble;
     if (!trouble.empty()) oddities_.Count(trouble);
   }

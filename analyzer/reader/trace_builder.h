@@ -8,7 +8,6 @@
 #include "analyzer/reader/gpu_links.h"
 #include "analyzer/reader/load_run.h"
 #include "analyzer/reader/python_builder.h"
-#include "analyzer/reader/scope_nesting.h"
 #include "analyzer/reader/staging.h"
 
 namespace dlhook::analyzer::inline reader {
@@ -25,9 +24,8 @@ class TraceBuilder {
   TraceBuilder(const TraceBuilder&) = delete;
   TraceBuilder& operator=(const TraceBuilder&) = delete;
 
-  // Adds one process trace, or `parts` of it. `path`: its name in messages; `chunks`: see PacketReader; they are not
-  // kept. Not OK: the damage, or why the trace was refused; the intact packets before that are part of the model (of a
-  // refused trace: nothing).
+  // Adds one process trace, or `parts` of it. `path`: its name in messages; `chunks`: see PacketReader. Not OK: why it was
+  // refused, or the damage; the intact packets before that are part of the model.
   absl::Status AddTrace(const std::string& path, std::vector<ByteChunk> chunks, const ReadProgress& progress = nullptr,
                         ReadParts parts = {});
 
@@ -42,7 +40,7 @@ class TraceBuilder {
  private:
   friend class ProcessBuilder;
 
-  OpIndex InternOp(const trace::OpDefinition& definition);
+  OpIndex InternOp(trace::OpDefinition definition);
   void PlaceOnAxis(ProcessInfo* process, ClockMap* clock, int64_t start_ns);
 
   RunFiles files_;
@@ -52,7 +50,6 @@ class TraceBuilder {
   Oddities oddities_;
   TimeBudget call_time_;
   TimeBudget scope_time_;
-  MessageNames messages_;
   TimeBudget sample_time_;
   TimeBudget gpu_time_;
   TimeBudget counter_budget_;  // for counts, nanoseconds or not

@@ -26,14 +26,6 @@ std::pair<absl::string_view, absl::string_view> TakeFront(absl::string_view* byt
   return {payload, framed};
 }
 
-// The field of a packet that holds nothing else, and its contents.
-uint64_t FieldOf(absl::string_view packet, absl::string_view* contents) {
-  uint64_t key = 0, length = 0;
-  if (!ConsumeVarint(&packet, &key) || !ConsumeVarint(&packet, &length) || length != packet.size()) return 0;
-  *contents = packet;
-  return key >> 3;
-}
-
 // What happened at a time, rather than what others refer to.
 bool IsEvent(uint64_t field) {
   using Packet = trace::Packet;
@@ -50,8 +42,7 @@ bool AppendDefinitions(absl::string_view bytes, std::string* to) {
   bool has_reset = false;
   while (!bytes.empty()) {
     const auto [payload, framed] = TakeFront(&bytes);
-    absl::string_view contents;
-    const uint64_t field = FieldOf(payload, &contents);
+    const uint64_t field = OnlyFieldOf(payload).number;
     has_reset |= field == trace::Packet::kResetFieldNumber;
     if (IsEvent(field) || (field == trace::Packet::kClockSampleFieldNumber && !is_beginning)) continue;
     to->append(framed.data(), framed.size());
@@ -65,8 +56,7 @@ void DropForgotten(std::string* definitions) {
   bool has_modules = false;
   for (absl::string_view rest = *definitions; !rest.empty();) {
     const auto [payload, framed] = TakeFront(&rest);
-    absl::string_view contents;
-    const uint64_t field = FieldOf(payload, &contents);
+    const uint64_t field = OnlyFieldOf(payload).number;
     if (field == trace::Packet::kResetFieldNumber && !has_modules) period.clear();
     has_modules |= field == trace::Packet::kPythonModuleFieldNumber;
     if (field == trace::Packet::kResetFieldNumber) {
@@ -84,24 +74,12 @@ void DropForgotten(std::string* definitions) {
 
 }  // namespace
 
-void TraceTail::StartOver() {
-  header_bytes_.clear();
-  process_ = {};
-  definitions_.clear();
-  stretches_.clear();
-  clock_samples_.clear();
-  ended_.reset();
-  offset_ = stretch_bytes_ = calls_ = scopes_ = last_end_ticks_ = 0;
-  has_dropped_ = has_reached_limit_ = has_light_scopes_ = false;
-  is_recording_ = true;
-}
-
 absl::Status TraceTail::Read() {
   struct stat now;
   if (stat(path_.c_str(), &now) != 0) return absl::NotFoundError(absl::StrCat(path_, ": is gone"));
   const bool is_same = now.st_dev == file_.st_dev && now.st_ino == file_.st_ino;
-  if (!is_same || static_cast<uint64_t>(now.st_size) < offset_) {
-    StartOver();
+  if (!is_same || static_cast<uint64_t>(now.st_size) < known_.offset) {
+    known_ = Known();
     was_damaged_ = false;
   }
   file_ = now;
@@ -111,19 +89,19 @@ absl::Status TraceTail::Read() {
   if (status.ok() || was_damaged_) return status;
   // It may have been cut off and written again since the last time.
   was_damaged_ = true;
-  StartOver();
+  known_ = Known();
   return ReadFrom(*file);
 }
 
 absl::Status TraceTail::ReadFrom(const ByteSource& file) {
   std::string piece;
-  while (offset_ < file.size()) {
-    piece.resize(std::min(kPieceBytes, file.size() - offset_));
-    if (absl::Status status = file.Read(offset_, absl::MakeSpan(piece)); !status.ok()) return status;
+  while (known_.offset < file.size()) {
+    piece.resize(std::min(kPieceBytes, file.size() - known_.offset));
+    if (absl::Status status = file.Read(known_.offset, absl::MakeSpan(piece)); !status.ok()) return status;
     std::vector<ByteChunk> chunks;
-    if (has_header()) chunks.emplace_back(header_bytes_);
+    if (has_header()) chunks.emplace_back(known_.header_bytes);
     chunks.emplace_back(piece);
-    const uint64_t before = has_header() ? header_bytes_.size() : 0;
+    const uint64_t before = has_header() ? known_.header_bytes.size() : 0;
     PacketReader reader(path_, std::move(chunks));
     if (before > 0) reader.Next();
     uint64_t taken = 0;
@@ -132,14 +110,14 @@ absl::Status TraceTail::ReadFrom(const ByteSource& file) {
       Take(reader.payload(), absl::string_view(piece).substr(taken, end - taken));
       taken = end;
     }
-    offset_ += taken;
+    known_.offset += taken;
     const uint64_t rest = piece.size() - taken;
     const bool may_be_whole_later = rest == 0 || (piece[taken] == kPacketKey && rest <= kMaxPacketBytes);
     const bool is_refused = absl::IsFailedPrecondition(reader.status());  // of a newer version of the format
     if (taken == 0 && (is_refused || (!may_be_whole_later && !has_header()))) return reader.status();
     if (taken == 0 && !may_be_whole_later) {
       return absl::DataLossError(
-          absl::StrCat(path_, ": byte ", offset_, ": expected a packet; what follows is not read"));
+          absl::StrCat(path_, ": byte ", known_.offset, ": expected a packet; what follows is not read"));
     }
     if (taken == 0) break;  // half written
   }
@@ -148,39 +126,38 @@ absl::Status TraceTail::ReadFrom(const ByteSource& file) {
 }
 
 void TraceTail::Record(uint64_t end_ticks) {
-  last_end_ticks_ = std::max(last_end_ticks_, end_ticks);
-  stretches_.back().has_records = true;
+  known_.last_end_ticks = std::max(known_.last_end_ticks, end_ticks);
+  known_.stretches.back().has_records = true;
 }
 
 void TraceTail::Take(absl::string_view packet, absl::string_view framed) {
-  absl::string_view contents;
-  const uint64_t field = FieldOf(packet, &contents);
+  const auto [field, contents] = OnlyFieldOf(packet);
   if (!has_header()) {
     trace::Packet parsed;
     if (parsed.ParseFromArray(packet.data(), static_cast<int>(packet.size()))) {
       const trace::Process& process = parsed.header().process();
-      process_ = {process.pid(), process.start_time_jiffies(), process.boot_id()};
-      clock_ = static_cast<ClockKind>(parsed.header().clock().kind());
-      ticks_per_second_ = parsed.header().clock().ticks_per_second();
+      known_.process = {process.pid(), process.start_time_jiffies(), process.boot_id()};
+      known_.clock = static_cast<ClockKind>(parsed.header().clock().kind());
+      known_.ticks_per_second = parsed.header().clock().ticks_per_second();
     }
-    header_bytes_ = std::string(framed);
+    known_.header_bytes = std::string(framed);
   }
-  if (stretches_.empty()) BeginStretch(0, 0);
-  if (stretches_.back().bytes.size() > most_bytes_ / kStretchesKept && stretches_.back().has_records) {
-    BeginStretch(last_end_ticks_, stretches_.back().start_realtime_ns);
+  if (known_.stretches.empty()) BeginStretch(0, 0);
+  if (known_.stretches.back().bytes.size() > most_bytes_ / kStretchesKept && known_.stretches.back().has_records) {
+    BeginStretch(known_.last_end_ticks, known_.stretches.back().start_realtime_ns);
   }
   if (field == trace::Packet::kCallBatchFieldNumber || field == trace::Packet::kScopeBatchFieldNumber) {
     const bool is_calls = field == trace::Packet::kCallBatchFieldNumber;
     const std::optional<BatchOutline> outline = is_calls ? OutlineOfCalls(contents, 1) : OutlineOfScopes(contents);
-    (is_calls ? calls_ : scopes_) += outline ? static_cast<uint64_t>(outline->count) : 0;
+    (is_calls ? known_.calls : known_.scopes) += outline ? static_cast<uint64_t>(outline->count) : 0;
     Record(outline ? outline->end_ticks : 0);
   } else if (!IsEvent(field) || field == trace::Packet::kCallAggregateFieldNumber ||
              field == trace::Packet::kFooterFieldNumber) {
     trace::Packet parsed;
     if (parsed.ParseFromArray(packet.data(), static_cast<int>(packet.size()))) TakeRest(parsed);
   }
-  stretches_.back().bytes.append(framed.data(), framed.size());
-  stretch_bytes_ += framed.size();
+  known_.stretches.back().bytes.append(framed.data(), framed.size());
+  known_.stretch_bytes += framed.size();
   DropOld();
 }
 
@@ -189,18 +166,18 @@ void TraceTail::TakeRest(const trace::Packet& packet) {
     case trace::Packet::kClockSample:
       return TakeClockSample(packet.clock_sample());
     case trace::Packet::kCallAggregate:
-      calls_ += packet.call_aggregate().count();
-      has_reached_limit_ |= packet.call_aggregate().cause() == trace::CallAggregate::TRACE_LIMIT;
+      known_.calls += packet.call_aggregate().count();
+      known_.has_reached_limit |= packet.call_aggregate().cause() == trace::CallAggregate::TRACE_LIMIT;
       return Record(packet.call_aggregate().window_end_ticks());
     case trace::Packet::kCaptureState:
-      is_recording_ = packet.capture_state().recording();
+      known_.is_recording = packet.capture_state().recording();
       return;
     case trace::Packet::kFooter:
-      ended_ = static_cast<ProcessEnd>(packet.footer().end());
+      known_.ended = static_cast<ProcessEnd>(packet.footer().end());
       return;
     case trace::Packet::kInterned:
       for (const trace::InternedString& string : packet.interned().string()) {
-        has_light_scopes_ |= string.value() == kScopeWindowName;
+        known_.has_light_scopes |= string.value() == kScopeWindowName;
       }
       return;
     default:
@@ -209,65 +186,63 @@ void TraceTail::TakeRest(const trace::Packet& packet) {
 }
 
 void TraceTail::TakeClockSample(const trace::ClockSample& sample) {
-  if (clock_samples_.size() == 2) clock_samples_.pop_back();
-  clock_samples_.push_back({sample.ticks(), sample.monotonic_ns()});
-  if (stretches_.back().has_records) {
+  if (known_.clock_samples.size() == 2) known_.clock_samples.pop_back();
+  known_.clock_samples.push_back({sample.ticks(), sample.monotonic_ns()});
+  if (known_.stretches.back().has_records) {
     BeginStretch(sample.ticks(), static_cast<int64_t>(sample.realtime_ns()));
-  } else if (stretches_.back().start_realtime_ns == 0) {
-    stretches_.back().start_realtime_ns = static_cast<int64_t>(sample.realtime_ns());
+  } else if (known_.stretches.back().start_realtime_ns == 0) {
+    known_.stretches.back().start_realtime_ns = static_cast<int64_t>(sample.realtime_ns());
   }
 }
 
 void TraceTail::BeginStretch(uint64_t start_ticks, int64_t start_realtime_ns) {
-  stretches_.emplace_back();
-  stretches_.back().start_ticks = start_ticks;
-  stretches_.back().start_realtime_ns = start_realtime_ns;
+  known_.stretches.push_back({.bytes = "", .start_ticks = start_ticks, .start_realtime_ns = start_realtime_ns});
 }
 
 void TraceTail::DropOld() {
   bool has_reset = false;
-  while (stretch_bytes_ > most_bytes_ && stretches_.size() > 1) {
-    const std::string& bytes = stretches_.front().bytes;
-    has_reset |= AppendDefinitions(bytes, &definitions_);
-    stretch_bytes_ -= bytes.size();
-    stretches_.pop_front();
-    has_dropped_ = true;
+  while (known_.stretch_bytes > most_bytes_ && known_.stretches.size() > 1) {
+    const std::string& bytes = known_.stretches.front().bytes;
+    has_reset |= AppendDefinitions(bytes, &known_.definitions);
+    known_.stretch_bytes -= bytes.size();
+    known_.stretches.pop_front();
+    known_.has_dropped = true;
   }
-  if (has_reset) DropForgotten(&definitions_);
+  if (has_reset) DropForgotten(&known_.definitions);
 }
 
 int64_t TraceTail::LastRecordNs() const {
-  if (last_end_ticks_ == 0 || clock_ == ClockKind::kUnknown || clock_samples_.empty()) return 0;
+  if (known_.last_end_ticks == 0 || known_.clock == ClockKind::kUnknown || known_.clock_samples.empty()) return 0;
   trace::Clock clock;
-  clock.set_kind(static_cast<trace::Clock::Kind>(clock_));
-  clock.set_ticks_per_second(ticks_per_second_);
-  std::vector<trace::ClockSample> samples(clock_samples_.size());
+  clock.set_kind(static_cast<trace::Clock::Kind>(known_.clock));
+  clock.set_ticks_per_second(known_.ticks_per_second);
+  std::vector<trace::ClockSample> samples(known_.clock_samples.size());
   for (size_t i = 0; i < samples.size(); ++i) {
-    samples[i].set_ticks(clock_samples_[i].ticks);
-    samples[i].set_monotonic_ns(clock_samples_[i].monotonic_ns);
+    samples[i].set_ticks(known_.clock_samples[i].ticks);
+    samples[i].set_monotonic_ns(known_.clock_samples[i].monotonic_ns);
   }
-  return ClockMap(clock, std::move(samples), nullptr).ToNs(last_end_ticks_);
+  return ClockMap(clock, std::move(samples), nullptr).ToNs(known_.last_end_ticks);
 }
 
 size_t TraceTail::FirstOf(int64_t realtime_ns) const {
-  const auto after = absl::c_upper_bound(stretches_, realtime_ns,
+  const auto after = absl::c_upper_bound(known_.stretches, realtime_ns,
                                          [](int64_t ns, const Stretch& s) { return ns < s.start_realtime_ns; });
-  return after == stretches_.begin() ? 0 : static_cast<size_t>(after - stretches_.begin()) - 1;
+  return after == known_.stretches.begin() ? 0 : static_cast<size_t>(after - known_.stretches.begin()) - 1;
 }
 
 int64_t TraceTail::StartOfLast(uint64_t bytes) const {
   uint64_t sum = 0;
   bool has_records = false;
-  for (auto stretch = stretches_.rbegin(); stretch != stretches_.rend(); ++stretch) {
+  for (auto stretch = known_.stretches.rbegin(); stretch != known_.stretches.rend(); ++stretch) {
     sum += stretch->bytes.size();
     has_records |= stretch->has_records;
     if (sum >= bytes && has_records) return stretch->start_realtime_ns;
   }
-  return stretches_.empty() ? 0 : stretches_.front().start_realtime_ns;
+  return known_.stretches.empty() ? 0 : known_.stretches.front().start_realtime_ns;
 }
 
 int64_t TraceTail::LastWrittenRealtimeNs() const {
-  for (auto stretch = stretches_.rbegin(); stretch != stretches_.rend(); ++stretch) {
+  for (auto stretch = known_.stretches.rbegin(); stretch != known_.stretches.rend(); ++stretch) {
     if (stretch->has_records) return stretch->start_realtime_ns;
   }
   return 0;
@@ -276,15 +251,15 @@ int64_t TraceTail::LastWrittenRealtimeNs() const {
 TraceTail::Part TraceTail::Since(int64_t realtime_ns) const {
   Part part;
   const size_t first = FirstOf(realtime_ns);
-  const bool is_whole = first == 0 && !has_dropped_;
+  const bool is_whole = first == 0 && !known_.has_dropped;
   if (!is_whole) {
-    auto definitions = std::make_unique<std::string>(definitions_);
-    for (size_t i = 0; i < first; ++i) AppendDefinitions(stretches_[i].bytes, definitions.get());
+    auto definitions = std::make_unique<std::string>(known_.definitions);
+    for (size_t i = 0; i < first; ++i) AppendDefinitions(known_.stretches[i].bytes, definitions.get());
     part.definitions = std::move(definitions);
     part.chunks.emplace_back(*part.definitions);
-    part.parts = ReadParts({{0, 1}, {std::max<uint64_t>(stretches_[first].start_ticks, 1), UINT64_MAX}});
+    part.parts = ReadParts({{0, 1}, {std::max<uint64_t>(known_.stretches[first].start_ticks, 1), UINT64_MAX}});
   }
-  for (size_t i = first; i < stretches_.size(); ++i) part.chunks.emplace_back(stretches_[i].bytes);
+  for (size_t i = first; i < known_.stretches.size(); ++i) part.chunks.emplace_back(known_.stretches[i].bytes);
   return part;
 }
 

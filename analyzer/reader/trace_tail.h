@@ -26,30 +26,30 @@ class TraceTail {
   TraceTail(const TraceTail&) = delete;
   TraceTail& operator=(const TraceTail&) = delete;
 
-  // Reads what was appended since. A file that was replaced, or cut off before what was read, is read from its beginning. Not OK:
-  // damaged, or it can't be read now; what was read before stays. A packet that is only half there yet is read later.
+  // Reads what was appended since; of a file that was replaced or cut off, all. Not OK: damaged, or it can't be read now; what was
+  // read before stays. A packet that is only half there yet is read later.
   absl::Status Read();
 
   const std::string& path() const { return path_; }
-  bool has_header() const { return !header_bytes_.empty(); }
+  bool has_header() const { return !known_.header_bytes.empty(); }
   // Which process it is.
   struct Process {
     uint32_t pid = 0;
     uint64_t start_time_jiffies = 0;
     std::string boot_id;
   };
-  const Process& process() const { return process_; }
+  const Process& process() const { return known_.process; }
   // Of calls, scopes and totals in the whole trace.
-  uint64_t calls() const { return calls_; }
-  uint64_t scopes() const { return scopes_; }
+  uint64_t calls() const { return known_.calls; }
+  uint64_t scopes() const { return known_.scopes; }
   // When the last of them ended, on CLOCK_MONOTONIC of the process's boot; 0: there is none, or its clock is not known.
   int64_t LastRecordNs() const;
   // How the process ended, if its trace says so.
-  const std::optional<ProcessEnd>& ended() const { return ended_; }
-  bool is_recording() const { return is_recording_; }            // false: dlhook ctl stop, DLHOOK_START=off
-  bool has_reached_limit() const { return has_reached_limit_; }  // DLHOOK_MAX_BYTES: only totals from here on
+  const std::optional<ProcessEnd>& ended() const { return known_.ended; }
+  bool is_recording() const { return known_.is_recording; }            // false: dlhook ctl stop, DLHOOK_START=off
+  bool has_reached_limit() const { return known_.has_reached_limit; }  // DLHOOK_MAX_BYTES: only totals from here on
 
-  bool has_light_scopes() const { return has_light_scopes_; }  // DLHOOK_SCOPES=light
+  bool has_light_scopes() const { return known_.has_light_scopes; }  // DLHOOK_SCOPES=light
 
   // The newest part of the trace, for TraceBuilder::AddTrace; valid until the next Read.
   struct Part {
@@ -73,7 +73,6 @@ class TraceTail {
     bool has_records = false;
   };
 
-  void StartOver();
   absl::Status ReadFrom(const ByteSource& file);
   void Take(absl::string_view packet, absl::string_view framed);
   void TakeRest(const trace::Packet& packet);
@@ -83,31 +82,36 @@ class TraceTail {
   void DropOld();
   size_t FirstOf(int64_t realtime_ns) const;
 
-  const std::string path_;
-  const uint64_t most_bytes_;
-  struct stat file_ = {};  // as of the last Read
-  uint64_t offset_ = 0;    // of the first byte that was not read
-  bool was_damaged_ = false;
-  std::string header_bytes_;
-  Process process_;
-  ClockKind clock_ = ClockKind::kUnknown;
-  uint64_t ticks_per_second_ = 0;
-  std::string definitions_;  // before `stretches_`: what is not calls or scopes
-  std::deque<Stretch> stretches_;
-  uint64_t stretch_bytes_ = 0;
-  bool has_dropped_ = false;
   struct Instant {
     uint64_t ticks = 0;
     uint64_t monotonic_ns = 0;
   };
-  std::vector<Instant> clock_samples_;  // the first and the last
-  uint64_t calls_ = 0;
-  uint64_t scopes_ = 0;
-  uint64_t last_end_ticks_ = 0;
-  std::optional<ProcessEnd> ended_;
-  bool is_recording_ = true;
-  bool has_reached_limit_ = false;
-  bool has_light_scopes_ = false;
+  // What was read of the file.
+  struct Known {
+    uint64_t offset = 0;  // of the first byte that was not read
+    std::string header_bytes;
+    Process process;
+    ClockKind clock = ClockKind::kUnknown;
+    uint64_t ticks_per_second = 0;
+    std::string definitions;  // before `stretches`: what is not calls or scopes
+    std::deque<Stretch> stretches;
+    uint64_t stretch_bytes = 0;
+    bool has_dropped = false;
+    std::vector<Instant> clock_samples;  // the first and the last
+    uint64_t calls = 0;
+    uint64_t scopes = 0;
+    uint64_t last_end_ticks = 0;
+    std::optional<ProcessEnd> ended;
+    bool is_recording = true;
+    bool has_reached_limit = false;
+    bool has_light_scopes = false;
+  };
+
+  const std::string path_;
+  const uint64_t most_bytes_;
+  struct stat file_ = {};  // as of the last Read
+  bool was_damaged_ = false;
+  Known known_;
 };
 
 // The end of a run that goes on: of all its process traces what was recorded last, read again and again as they grow.
@@ -126,8 +130,7 @@ class RecentRun {
   const std::vector<std::string>& damage() const { return damage_; }
   int64_t calls() const;  // calls and scopes of the whole run
 
-  // A model of the last `seconds` in which something was recorded; of less if these have more than `bytes`. Its read_spans tell which
-  // part of each process it holds.
+  // A model of the last `seconds` in which something was recorded; of less if these have more than `bytes` (its read_spans).
   // `open`: of each trace, what its process has not ended yet (DrainOpen), or empty. What was read must hold all that ended before.
   TraceModel Last(int64_t seconds, uint64_t bytes, const std::vector<Leftover>& open = {}) const;
 

@@ -45,10 +45,8 @@ class XlaBuilder {
   std::vector<std::pair<uint64_t, uint64_t>> windows_;
 };
 
-// XLA's NVTX ranges, which tell what it runs on GPUs -> scopes of its operations, as XlaBuilder makes them of profiles.
-class NameTable;
-
-// Of one process, whose scopes are those from `first` on. `programs` may have those that ran.
+// XLA's NVTX ranges, which tell what it runs on GPUs -> scopes of its operations, as XlaBuilder makes them of profiles. Of one
+// process, whose scopes are those from `first` on. `programs` may have those that ran.
 void ReadXlaRanges(size_t first, const XlaProfiles& programs, NameTable* names, TraceModel* model);
 
 }  // namespace dlhook::analyzer::reader

@@ -30,16 +30,6 @@ bool IsStartName(string_view function) {
   return absl::StartsWith(function, "__libc_start_") || absl::c_linear_search(kStarts, function);
 }
 
-constexpr char kCutText[] = "[…]";
-constexpr char kUnknownPython[] = "[Python]";
-
-StackEntry Marker(StackEntry::Kind kind, const char* text) {
-  StackEntry entry;
-  entry.kind = kind;
-  entry.function = entry.full_function = text;
-  return entry;
-}
-
 // The number of groups of frames that one loop each runs; the incomplete group at a cut counts.
 size_t GroupsOf(const PythonStack& stack) {
   size_t groups = 0;
@@ -106,13 +96,6 @@ struct CallStacks::NativeStack {
   size_t loops = 0;
   bool is_cut = false;
 };
-
-absl::Span<const StackEntryIndex> CallStacks::Of(CallIndex call) { return WovenOf(call).entries; }
-absl::Span<const FrameIndex> CallStacks::FramesOf(CallIndex call) { return WovenOf(call).frames; }
-
-const CallStacks::Woven& CallStacks::WovenOf(CallIndex call) {
-  return WovenOf(model_.calls.NativeStackOf(call), model_.PythonStackOf(call));
-}
 
 const CallStacks::Woven& CallStacks::WovenOf(FrameIndex native, StackIndex python) {
   const auto [place, is_new] = woven_.try_emplace({native, python});
@@ -194,15 +177,9 @@ void CallStacks::AddNative(FrameIndex frame, Woven* out) {
   for (const NativeSymbol& symbol : model_.native_symbols.Of(frame)) out->Add(NativeEntry(symbol, address), frame);
 }
 
-void CallStacks::AddCut(Woven* out) {
-  if (cut_ == kNone) cut_ = Add(Marker(StackEntry::Kind::kCut, kCutText));
-  if (!out->EndsWith(cut_)) out->Add(cut_);
-}
-
-// Once for consecutive loops: how many Python frames they run is not known either.
-void CallStacks::AddUnknownPython(Woven* out) {
-  if (unknown_python_ == kNone) unknown_python_ = Add(Marker(StackEntry::Kind::kPython, kUnknownPython));
-  if (!out->EndsWith(unknown_python_)) out->Add(unknown_python_);
+void CallStacks::AddMarker(StackEntry::Kind kind, const char* text, StackEntryIndex* marker, Woven* out) {
+  if (*marker == kNone) *marker = Add({.kind = kind, .function = text, .full_function = text});
+  if (out->entries.empty() || out->entries.back() != *marker) out->Add(*marker);
 }
 
 size_t CallStacks::AddGroup(const PythonStack& stack, size_t first, Woven* out) {
@@ -245,12 +222,12 @@ StackEntryIndex CallStacks::NativeEntry(const NativeSymbol& symbol, uint64_t add
 StackEntryIndex CallStacks::PythonEntry(const PythonFrame& frame) {
   const auto [known, is_new] = python_entries_.try_emplace({frame.function, frame.file, frame.line});
   if (!is_new) return known->second;
-  StackEntry entry;
-  entry.kind = StackEntry::Kind::kPython;
-  entry.function = entry.full_function = model_.names[frame.function];
-  entry.file = model_.names[frame.file];
-  entry.line = frame.line;
-  return known->second = Add(std::move(entry));
+  const std::string& function = model_.names[frame.function];
+  return known->second = Add({.kind = StackEntry::Kind::kPython,
+                              .function = function,
+                              .full_function = function,
+                              .file = model_.names[frame.file],
+                              .line = frame.line});
 }
 
 StackEntryIndex CallStacks::Add(StackEntry entry) {

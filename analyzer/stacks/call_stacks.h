@@ -16,8 +16,6 @@
 //   frame, and everything outside that is cut.
 #pragma once
 
-#include <tuple>
-
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "analyzer/model/limits.h"
@@ -25,12 +23,11 @@
 
 namespace dlhook::analyzer::inline stacks {
 
-// Recognizes CPython's own frames in native stacks: its evaluation loop, which is replaced by Python frames, and what
-// is between two loops, which is omitted.
-// Whether a function is the loop, as compilers name it: "_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault.cold",
-// and the instructions of an interpreter built with tail calls (since 3.14), "_TAIL_CALL_CALL".
+// Whether a function is CPython's evaluation loop, as compilers name it: "_PyEval_EvalFrameDefault", "….cold", and the
+// instructions of an interpreter built with tail calls (since 3.14), "_TAIL_CALL_CALL".
 bool IsEvaluationLoop(absl::string_view function);
 
+// Recognizes CPython's own frames in native stacks.
 class InterpreterFrames {
  public:
   // Examines all symbols of the model once.
@@ -61,12 +58,12 @@ struct StackEntry {
   enum class Kind : uint8_t { kNative, kPython, kCut };
   Kind kind = Kind::kNative;
   // As shown: folded (names/fold_names.h), "libfoo.so+0x1234" without a name; "LeNet.forward".
-  std::string function;
-  std::string full_function;  // demangled, with templates and arguments
-  std::string object;         // path of the library; empty for Python
-  std::string file;           // empty: not known
-  uint32_t line = 0;          // 0: not known
-  bool is_plumbing = false;   // only forwards the call (names/fold_names.h)
+  std::string function = {};
+  std::string full_function = {};  // demangled, with templates and arguments
+  std::string object = {};         // path of the library; empty for Python
+  std::string file = {};           // empty: not known
+  uint32_t line = 0;               // 0: not known
+  bool is_plumbing = false;        // only forwards the call (names/fold_names.h)
 };
 using StackEntryIndex = uint32_t;
 
@@ -77,13 +74,14 @@ class CallStacks {
 
   // Innermost first; empty if no stack of the call is known. For a call without a native stack only its Python frames.
   // Valid as long as this object.
-  absl::Span<const StackEntryIndex> Of(CallIndex call);
+  absl::Span<const StackEntryIndex> Of(CallIndex call) {
+    return OfSample(model_.calls.NativeStackOf(call), model_.PythonStackOf(call));
+  }
   // The same of a sample: its native frame and Python stack, either may be kNone.
   absl::Span<const StackEntryIndex> OfSample(FrameIndex frame, StackIndex python) {
     return WovenOf(frame, python).entries;
   }
-  // For each entry of Of(call), or OfSample, its native frame, for inlined functions the enclosing one; kNone: none.
-  absl::Span<const FrameIndex> FramesOf(CallIndex call);
+  // For each entry of OfSample its native frame, for inlined functions the enclosing one; kNone: none.
   absl::Span<const FrameIndex> FramesOfSample(FrameIndex frame, StackIndex python) {
     return WovenOf(frame, python).frames;
   }
@@ -99,19 +97,19 @@ class CallStacks {
       entries.push_back(entry);
       frames.push_back(frame);
     }
-    bool EndsWith(StackEntryIndex entry) const { return !entries.empty() && entries.back() == entry; }
   };
   struct NativeStack;
 
-  const Woven& WovenOf(CallIndex call);
   const Woven& WovenOf(FrameIndex native, StackIndex python);
   Woven Weave(FrameIndex innermost, StackIndex python);
   void WeaveByLoops(const NativeStack& native, StackIndex python, Woven* out);
   void WeaveByObject(const NativeStack& native, StackIndex python, Woven* out);
   NativeStack Unroll(FrameIndex innermost);
   void AddNative(FrameIndex frame, Woven* out);
-  void AddCut(Woven* out);
-  void AddUnknownPython(Woven* out);
+  void AddCut(Woven* out) { AddMarker(StackEntry::Kind::kCut, "[…]", &cut_, out); }
+  // Once for consecutive loops: how many Python frames they run is not known either.
+  void AddUnknownPython(Woven* out) { AddMarker(StackEntry::Kind::kPython, "[Python]", &unknown_python_, out); }
+  void AddMarker(StackEntry::Kind kind, const char* text, StackEntryIndex* marker, Woven* out);
   // Adds frames from `first` up to the end of their group, or all. Returns the first that was not added.
   size_t AddGroup(const PythonStack& stack, size_t first, Woven* out);
   void AddAllFrom(const PythonStack& stack, size_t first, Woven* out);
@@ -131,9 +129,7 @@ class CallStacks {
   StackEntryIndex unknown_python_ = kNone;
 };
 
-// Libraries that work for whoever calls them: the C library, C++'s, OpenMP's, allocators.
-
-// `object`: a path.
+// Whether the object with this path works for whoever calls it: the C library, C++'s, OpenMP's, allocators.
 inline bool IsSharedCode(absl::string_view object) {
   const absl::string_view file = object.substr(object.rfind('/') + 1);
   for (absl::string_view library :

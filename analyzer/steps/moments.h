@@ -49,7 +49,7 @@ struct Moment {
 class Moments {
  public:
   using value_type = Moment;
-  using const_iterator = ColumnIterator<Moments>;
+  using const_iterator = ColumnIterator<Moments, Moment>;
 
   // Both must outlive it.
   Moments(const TraceModel& model, const Attribution& attribution) : model_(&model), attribution_(&attribution) {}

@@ -153,23 +153,22 @@ class SymbolAdder {
       absl::c_sort(request.offsets);
       request.offsets.erase(std::unique(request.offsets.begin(), request.offsets.end()), request.offsets.end());
     }
-    const ResolveOptions how = {.cache_folder = options_.cache_folder, .use_debug_info = options_.use_debug_info};
     const char* const servers = getenv("DEBUGINFOD_URLS");
     constexpr int kSeconds = 120;
     constexpr int kSecondsWithNetwork = 1800;
     const bool asks_network = servers != nullptr && *servers != '\0';
     const std::vector<IsolatedResult> results =
         RunIsolated(requests_.size(), asks_network ? kSecondsWithNetwork : kSeconds,
-                    [&](size_t i) { return EncodeAnswer(ResolveObject(requests_[i], how)); });
+                    [&](size_t i) { return ResolveObject(requests_[i], options_).SerializeAsString(); });
     answers_.resize(requests_.size());
     for (size_t i = 0; i < results.size(); ++i) {
       ObjectAnswer& answer = answers_[i];
       if (!results[i].failure.empty()) {
-        answer.refusal = results[i].failure;
-      } else if (!DecodeAnswer(results[i].bytes, &answer) ||
-                 (answer.refusal.empty() && answer.frames.size() != requests_[i].offsets.size())) {
-        answer = {};
-        answer.refusal = "reading it failed";
+        answer.set_refusal(results[i].failure);
+      } else if (!answer.ParseFromString(results[i].bytes) ||
+                 (answer.refusal().empty() && std::ssize(requests_[i].offsets) != answer.frames_size())) {
+        answer.Clear();
+        answer.set_refusal("reading it failed");
       }
     }
   }
@@ -212,16 +211,16 @@ class SymbolAdder {
     const ObjectAnswer& answer = answers_[place.object];
     NativeSymbol symbol;
     symbol.object = names_.Of(request.path);
-    symbol.offset = place.offset + answer.first_address;
-    const auto at = absl::c_lower_bound(request.offsets, place.offset) - request.offsets.begin();
-    if (answer.frames.empty() || answer.frames[static_cast<size_t>(at)].empty()) return {symbol};
+    symbol.offset = place.offset + answer.first_address();
+    const auto at = static_cast<int>(absl::c_lower_bound(request.offsets, place.offset) - request.offsets.begin());
+    if (answer.frames_size() == 0 || answer.frames(at).frame_size() == 0) return {symbol};
     std::vector<NativeSymbol> symbols;
-    for (const SymbolFrame& frame : answer.frames[static_cast<size_t>(at)]) {
-      symbol.function = names_.Of(frame.function);
-      if (symbol.function != kNone) symbol.offset = frame.offset;
-      symbol.file = names_.Of(frame.file);
-      symbol.line = frame.line;
-      symbol.is_inlined = frame.is_inlined;
+    for (const SymbolFrame& frame : answer.frames(at).frame()) {
+      symbol.function = names_.Of(frame.function());
+      if (symbol.function != kNone) symbol.offset = frame.offset();
+      symbol.file = names_.Of(frame.file());
+      symbol.line = frame.line();
+      symbol.is_inlined = frame.is_inlined();
       symbols.push_back(symbol);
     }
     return symbols;
@@ -242,7 +241,7 @@ class SymbolAdder {
     }
     std::vector<uint32_t> refused;
     for (uint32_t object = 0; object < requests_.size(); ++object) {
-      if (!answers_[object].refusal.empty()) refused.push_back(object);
+      if (!answers_[object].refusal().empty()) refused.push_back(object);
     }
     absl::c_stable_sort(refused, [&](uint32_t a, uint32_t b) { return frames[a] > frames[b]; });
     return refused;
@@ -255,7 +254,7 @@ class SymbolAdder {
     const size_t single = refused.size() <= kMostRefusedNotes ? refused.size() : kMostRefusedNotes - 1;
     for (size_t i = 0; i < single; ++i) {
       const std::string extent = Describe(ExtentWhere([&](const Place& place) { return place.object == refused[i]; }));
-      notes.push_back(absl::StrCat(requests_[refused[i]].path, ": ", answers_[refused[i]].refusal, ". ", extent,
+      notes.push_back(absl::StrCat(requests_[refused[i]].path, ": ", answers_[refused[i]].refusal(), ". ", extent,
                                    " have no names."));
     }
     if (single == refused.size()) return;
@@ -273,9 +272,9 @@ class SymbolAdder {
     for (uint32_t object = 0; object < requests_.size(); ++object) {
       const ObjectRequest& request = requests_[object];
       const ObjectAnswer& answer = answers_[object];
-      if (!answer.refusal.empty()) continue;
-      if (!answer.remark.empty()) {
-        notes.push_back(absl::StrCat(request.path, ": ", answer.remark, "."));
+      if (!answer.refusal().empty()) continue;
+      if (!answer.remark().empty()) {
+        notes.push_back(absl::StrCat(request.path, ": ", answer.remark(), "."));
       } else if (request.build_id.empty() && IsNewerThan(request.path, starts_[object])) {
         const Extent extent = ExtentWhere([&](const Place& place) { return place.object == object; });
         notes.push_back(absl::StrCat(request.path,

@@ -2,7 +2,6 @@
 #include "analyzer/symbols/code_map.h"
 
 #include <map>
-#include <tuple>
 
 #include "absl/algorithm/container.h"
 

@@ -1,4 +1,3 @@
-// Opens a file and checks by build-id whether it is the right one.
 #include "analyzer/symbols/elf_object.h"
 
 #include <elf.h>
@@ -26,11 +25,9 @@ namespace {
 constexpr char kDebugFolder[] = "/usr/lib/debug";
 constexpr size_t kBuildIdBytesOfRun = 20;
 
-std::string Hex(const std::string& bytes) { return absl::BytesToHexString(bytes); }
-
 // "/usr/lib/debug/.build-id/ab/cdef….debug"
 std::string DebugFileOf(const std::string& build_id) {
-  const std::string hex = Hex(build_id);
+  const std::string hex = absl::BytesToHexString(build_id);
   if (hex.size() < 4) return "";
   return absl::StrCat(kDebugFolder, "/.build-id/", hex.substr(0, 2), "/", hex.substr(2), ".debug");
 }
@@ -84,9 +81,10 @@ ElfObject::ElfObject(const std::string& path, const std::string& build_id) {
   if (refusal_.empty() && !build_id.empty() && !SameBuild(build_id_, build_id)) {
     refusal_ = IsVdso(path) ? "the machine runs another kernel now"
                : build_id_.empty()
-                   ? absl::StrCat("the file was replaced: it has no build-id, that of the run is ", Hex(build_id))
-                   : absl::StrCat("the file was replaced: its build-id is ", Hex(build_id_), ", that of the run is ",
-                                  Hex(build_id));
+                   ? absl::StrCat("the file was replaced: it has no build-id, that of the run is ",
+                                  absl::BytesToHexString(build_id))
+                   : absl::StrCat("the file was replaced: its build-id is ", absl::BytesToHexString(build_id_),
+                                  ", that of the run is ", absl::BytesToHexString(build_id));
   }
   if (!refusal_.empty() && OpenDebugFile(build_id)) {
     remark_ = absl::StrCat(refusal_, "; names come from ", path_);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/names/fold_names.h"
 
@@ -43,18 +42,18 @@ void SetCallSite(Dwarf_Die* inlined, Dwarf_Die* unit, SymbolFrame* frame) {
   size_t count = 0;
   if (dwarf_formudata(dwarf_attr(inlined, DW_AT_call_file, &attribute), &number) == 0 &&
       dwarf_getsrcfiles(unit, &files, &count) == 0 && number < count) {
-    frame->file = AbsolutePath(dwarf_filesrc(files, number, nullptr, nullptr), unit);
+    frame->set_file(AbsolutePath(dwarf_filesrc(files, number, nullptr, nullptr), unit));
   }
   if (dwarf_formudata(dwarf_attr(inlined, DW_AT_call_line, &attribute), &number) == 0)
-    frame->line = static_cast<uint32_t>(number);
+    frame->set_line(static_cast<uint32_t>(number));
 }
 
 void SetLine(Dwarf_Die* unit, Dwarf_Addr address, SymbolFrame* frame) {
   Dwarf_Line* const line = dwarf_getsrc_die(unit, address);
   if (line == nullptr) return;
-  frame->file = AbsolutePath(dwarf_linesrc(line, nullptr, nullptr), unit);
+  frame->set_file(AbsolutePath(dwarf_linesrc(line, nullptr, nullptr), unit));
   int number = 0;
-  if (dwarf_lineno(line, &number) == 0 && number > 0) frame->line = static_cast<uint32_t>(number);
+  if (dwarf_lineno(line, &number) == 0 && number > 0) frame->set_line(static_cast<uint32_t>(number));
 }
 
 bool HoldsCode(int tag) {
@@ -85,16 +84,14 @@ std::vector<Dwarf_Die> InlinedAt(const Dwarf_Die& function, Dwarf_Addr address) 
   return inlined;
 }
 
-template <typename Range>
-void SortRanges(std::vector<Range>* ranges) {
-  std::sort(ranges->begin(), ranges->end(), [](const Range& left, const Range& right) { return left.low < right.low; });
-}
+}  // namespace
+
+InlinedFrames::InlinedFrames(Dwfl_Module* module) : dwarf_(dwfl_module_getdwarf(module, &bias_)) {}
 
 // The last range that begins before the address and contains it: the inner one of nested functions.
-template <typename Range>
-const Range* FindRange(const std::vector<Range>& ranges, uint64_t address) {
+const InlinedFrames::Range* InlinedFrames::FindRange(const std::vector<Range>& ranges, uint64_t address) {
   constexpr int kMaxOverlapping = 64;
-  auto place = absl::c_upper_bound(ranges, address, [](uint64_t at, const Range& range) { return at < range.low; });
+  auto place = std::ranges::upper_bound(ranges, address, {}, &Range::low);
   for (int i = 0; i < kMaxOverlapping && place != ranges.begin(); ++i) {
     --place;
     if (address < place->high) return &*place;
@@ -102,8 +99,7 @@ const Range* FindRange(const std::vector<Range>& ranges, uint64_t address) {
   return nullptr;
 }
 
-template <typename Range>
-void AppendRanges(Dwarf_Die* die, std::vector<Range>* ranges) {
+void InlinedFrames::AppendRanges(Dwarf_Die* die, std::vector<Range>* ranges) {
   Dwarf_Addr base = 0;
   Dwarf_Addr low = 0;
   Dwarf_Addr high = 0;
@@ -113,22 +109,18 @@ void AppendRanges(Dwarf_Die* die, std::vector<Range>* ranges) {
   }
 }
 
-}  // namespace
-
-InlinedFrames::InlinedFrames(Dwfl_Module* module) : dwarf_(dwfl_module_getdwarf(module, &bias_)) {}
-
 void InlinedFrames::IndexUnits() {
   units_indexed_ = true;
   Dwarf_CU* unit = nullptr;
   Dwarf_Die die;
   while (dwarf_get_units(dwarf_, unit, &unit, nullptr, nullptr, &die, nullptr) == 0) AppendRanges(&die, &unit_ranges_);
-  SortRanges(&unit_ranges_);
+  std::ranges::sort(unit_ranges_, {}, &Range::low);
 }
 
 bool InlinedFrames::FindUnitDie(uint64_t address, Dwarf_Die* die) {
   if (dwarf_addrdie(dwarf_, address, die) != nullptr) return true;
   if (!units_indexed_) IndexUnits();
-  const UnitRange* const range = FindRange(unit_ranges_, address);
+  const Range* const range = FindRange(unit_ranges_, address);
   if (range == nullptr) return false;
   *die = range->die;
   return true;
@@ -147,7 +139,7 @@ InlinedFrames::Unit* InlinedFrames::UnitAt(uint64_t address) {
     known->contents = split;
   }
   CollectFunctions(&known->contents, 0, known.get());
-  SortRanges(&known->functions);
+  std::ranges::sort(known->functions, {}, &Range::low);
   return known.get();
 }
 
@@ -178,19 +170,19 @@ SymbolFrames InlinedFrames::At(uint64_t address) {
   const Dwarf_Addr in_dwarf = address - bias_;
   Unit* const unit = UnitAt(in_dwarf);
   if (unit == nullptr) return frames;
-  frames.emplace_back();
-  SetLine(&unit->die, in_dwarf, &frames.back());
-  const FunctionRange* const function = FindRange(unit->functions, in_dwarf);
+  SymbolFrame* frame = frames.add_frame();
+  SetLine(&unit->die, in_dwarf, frame);
+  const Range* const function = FindRange(unit->functions, in_dwarf);
   if (function == nullptr) return frames;
   Dwarf_Die function_die = function->die;
   std::vector<Dwarf_Die> inlined = InlinedAt(function_die, in_dwarf);
   for (auto at = inlined.rbegin(); at != inlined.rend(); ++at) {
-    frames.back().function = NameOf(&*at);
-    frames.back().is_inlined = true;
-    frames.emplace_back();
-    SetCallSite(&*at, &unit->contents, &frames.back());
+    frame->set_function(NameOf(&*at));
+    frame->set_is_inlined(true);
+    frame = frames.add_frame();
+    SetCallSite(&*at, &unit->contents, frame);
   }
-  frames.back().function = NameOf(&function_die);
+  frame->set_function(NameOf(&function_die));
   return frames;
 }
 

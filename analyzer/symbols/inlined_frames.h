@@ -6,8 +6,7 @@
 
 #include <memory>
 
-#include "absl/container/flat_hash_map.h"
-#include "analyzer/symbols/isolated.h"
+#include "analyzer/symbols/resolve_object.h"
 
 namespace dlhook::analyzer::inline symbols {
 
@@ -24,22 +23,19 @@ class InlinedFrames {
   SymbolFrames At(uint64_t address);
 
  private:
-  struct FunctionRange {
+  struct Range {  // of a function or unit
     uint64_t low;
     uint64_t high;
     Dwarf_Die die;
   };
   struct Unit {
-    Dwarf_Die die;                         // with lines and source files
-    Dwarf_Die contents;                    // with functions; separate in split DWARF
-    std::vector<FunctionRange> functions;  // sorted by low
-  };
-  struct UnitRange {
-    uint64_t low;
-    uint64_t high;
-    Dwarf_Die die;
+    Dwarf_Die die;                 // with lines and source files
+    Dwarf_Die contents;            // with functions; separate in split DWARF
+    std::vector<Range> functions;  // sorted by low
   };
 
+  static const Range* FindRange(const std::vector<Range>& ranges, uint64_t address);
+  static void AppendRanges(Dwarf_Die* die, std::vector<Range>* ranges);
   Unit* UnitAt(uint64_t address);
   bool FindUnitDie(uint64_t address, Dwarf_Die* die);
   void IndexUnits();
@@ -48,7 +44,7 @@ class InlinedFrames {
   Dwarf* dwarf_ = nullptr;
   Dwarf_Addr bias_ = 0;  // address in the module - address in DWARF
   bool units_indexed_ = false;
-  std::vector<UnitRange> unit_ranges_;  // if the compiler wrote no .debug_aranges; sorted by low
+  std::vector<Range> unit_ranges_;  // if the compiler wrote no .debug_aranges; sorted by low
   absl::flat_hash_map<Dwarf_Off, std::unique_ptr<Unit>> units_;
 };
 

@@ -12,10 +12,10 @@
 #include <iterator>
 #include <system_error>
 
-#include "absl/algorithm/container.h"
 #include "absl/container/btree_map.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "analyzer/io/byte_source.h"
 #include "preload/format/folders.h"
@@ -25,13 +25,6 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 4096;
 
-absl::string_view NextWord(absl::string_view* line) {
-  const size_t end = std::min(line->find(' '), line->size());
-  const absl::string_view word = line->substr(0, end);
-  line->remove_prefix(std::min(end + 1, line->size()));
-  return word;
-}
-
 bool ReadHex(absl::string_view word, uint64_t* number) {
   absl::ConsumePrefix(&word, "0x");
   return absl::SimpleHexAtoi(word, number);
@@ -39,9 +32,11 @@ bool ReadHex(absl::string_view word, uint64_t* number) {
 
 std::optional<JitFunction> ReadPerfMapLine(absl::string_view line) {
   JitFunction function;
-  if (!ReadHex(NextWord(&line), &function.start) || !ReadHex(NextWord(&line), &function.size)) return std::nullopt;
-  if (line.empty() || function.size == 0 || function.start + function.size < function.start) return std::nullopt;
-  function.name = std::string(line.substr(0, kMaxNameBytes));
+  const std::vector<absl::string_view> words = absl::StrSplit(line, absl::MaxSplits(' ', 2));
+  if (words.size() < 3 || !ReadHex(words[0], &function.start) || !ReadHex(words[1], &function.size))
+    return std::nullopt;
+  if (words[2].empty() || function.size == 0 || function.start + function.size < function.start) return std::nullopt;
+  function.name = std::string(words[2].substr(0, kMaxNameBytes));
   return function;
 }
 
@@ -225,7 +220,7 @@ std::vector<Place> Places(const std::string& trace) {
 }  // namespace
 
 void JitSymbols::Add(JitFunction function) {
-  absl::c_sort(function.lines, [](const JitLine& left, const JitLine& right) { return left.address < right.address; });
+  std::ranges::sort(function.lines, {}, &JitLine::address);
   functions_.push_back(std::move(function));
 }
 
@@ -252,8 +247,7 @@ void JitSymbols::Finish() {
 }
 
 const JitFunction* JitSymbols::Find(uint64_t address) const {
-  auto place = absl::c_upper_bound(functions_, address,
-                                   [](uint64_t at, const JitFunction& function) { return at < function.start; });
+  auto place = std::ranges::upper_bound(functions_, address, {}, &JitFunction::start);
   if (place == functions_.begin()) return nullptr;
   --place;
   return address - place->start < place->size ? &*place : nullptr;
@@ -261,13 +255,11 @@ const JitFunction* JitSymbols::Find(uint64_t address) const {
 
 size_t ReadPerfMap(absl::string_view text, JitSymbols* symbols) {
   size_t functions = 0;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    if (std::optional<JitFunction> function = ReadPerfMapLine(text.substr(0, end))) {
-      symbols->Add(*std::move(function));
-      ++functions;
-    }
-    text.remove_prefix(std::min(end + 1, text.size()));
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    std::optional<JitFunction> function = ReadPerfMapLine(line);
+    if (!function) continue;
+    symbols->Add(*std::move(function));
+    ++functions;
   }
   return functions;
 }

@@ -46,7 +46,6 @@ size_t ReadPerfMap(absl::string_view text, JitSymbols* symbols);
 // architecture. A file that is cut off inside a record is read up to there.
 bool ReadJitDump(absl::string_view bytes, uint32_t pid, JitSymbols* symbols);
 
-// Finds the perf maps and jitdumps of JIT compilers, and checks which belong to a process of the run.
 struct JitOwner {
   uint32_t pid = 0;
   std::optional<int64_t> start_realtime_s;  // when the process started, in seconds since 1970; unset: not known

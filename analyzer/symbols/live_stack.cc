@@ -31,14 +31,14 @@ void Resolve(uint32_t pid, Symbols* symbols) {
     ObjectRequest request = {.path = absl::StrCat("/proc/", pid, "/root", path), .build_id = "", .offsets = {}};
     for (const auto& [offset, frames] : at) request.offsets.push_back(offset);
     ObjectAnswer answer = ResolveObject(request, {.cache_folder = "", .use_debug_info = false});
-    for (size_t i = 0; i < answer.frames.size(); ++i) at[request.offsets[i]] = std::move(answer.frames[i]);
+    for (int i = 0; i < answer.frames_size(); ++i) at[request.offsets[i]] = std::move(*answer.mutable_frames(i));
   }
 }
 
 // Empty: it is left out.
 std::string NameOf(const std::string& path, const SymbolFrames& frames) {
   const absl::string_view file = BaseName(path);
-  const std::string symbol = frames.empty() ? "" : frames.back().function;
+  const std::string symbol = frames.frame().empty() ? "" : frames.frame().rbegin()->function();
   if (absl::StartsWith(file, "python") || absl::StartsWith(file, "libpython")) return "[Python]";
   if (!symbol.empty()) return FoldFunction(absl::StripPrefix(symbol, "dlhook_body_"));  // preload/base/entry.h
   const bool is_wrapper = file == "libdlhook.so";                                       // stripped

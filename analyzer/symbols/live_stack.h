@@ -11,9 +11,8 @@ namespace dlhook::analyzer::inline symbols {
 // long as the thread stands there. Empty: it runs, is gone, or the system does not tell us.
 std::string SystemCallOf(uint32_t pid, uint32_t tid);
 
-// Innermost first, shortened as in other stacks, the interpreter's own as one "[Python]"; from where it can't be followed further
-// "…". Only the stack pointer and the instruction of the thread are known: a frame that is found by another register, which no frame
-// inside it has saved, ends the stack. `system_call`: SystemCallOf's. Takes up to a second where libraries are large.
+// Innermost first, shortened as in other stacks, the interpreter's own as one "[Python]"; "…" from where it can't be followed further
+// (OutsideFrames). `system_call`: SystemCallOf's. Takes up to a second where libraries are large.
 std::vector<std::string> LiveStack(uint32_t pid, const std::string& system_call);
 
 }  // namespace dlhook::analyzer::symbols

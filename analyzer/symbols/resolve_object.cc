@@ -4,7 +4,6 @@
 #include <fcntl.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <system_error>
@@ -14,6 +13,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "analyzer/io/run_folder.h"
 #include "analyzer/names/fold_names.h"
 #include "analyzer/symbols/elf_object.h"
@@ -26,30 +26,27 @@ namespace {
 namespace fs = std::filesystem;
 
 // Change the number whenever the same files give other names.
-constexpr absl::string_view kFormat = "dlhook symbols 1\n";
+constexpr absl::string_view kFormat = "dlhook symbols 2\n";
 constexpr absl::string_view kSuffix = ".symbols";
 constexpr size_t kChecksumBytes = 8;
 constexpr uint64_t kMaxCacheFileBytes = 64 << 20;
 constexpr uint64_t kMaxFolderBytes = 256 << 20;
 
+std::string WithChecksum(absl::string_view body) {
+  const uint64_t checksum = ChecksumOf(body);
+  return absl::StrCat(kFormat, absl::string_view(reinterpret_cast<const char*>(&checksum), kChecksumBytes), body);
+}
+
 // For a function with code of its own, a symbol gives a better name than DWARF, which lacks aliases and assembly code.
-void NameOutermost(const SymbolMatch& match, uint64_t address, Elf* elf, SymbolFrames* frames) {
-  std::string function;
-  uint64_t start = match.start;
-  if (match.name != nullptr) {
-    function = DemangleSymbol(match.name);
-  } else {
-    PltStub stub = PltStubAt(elf, address);
-    function = std::move(stub.name);
-    start = stub.start;
-  }
-  if (function.empty()) {
-    if (frames->size() == 1 && frames->front().function.empty()) frames->clear();  // a line without a function
+void NameOutermost(const SymbolMatch& match, uint64_t address, SymbolFrames* frames) {
+  if (match.name == nullptr) {
+    if (frames->frame_size() == 1 && frames->frame(0).function().empty()) frames->Clear();  // a line without a function
     return;
   }
-  if (frames->empty()) frames->emplace_back();
-  frames->back().function = std::move(function);
-  frames->back().offset = address - start;
+  if (frames->frame_size() == 0) frames->add_frame();
+  SymbolFrame& outermost = *frames->mutable_frame(frames->frame_size() - 1);
+  outermost.set_function(DemangleSymbol(match.name));
+  outermost.set_offset(address - match.start);
 }
 
 std::vector<SymbolFrames> Resolve(ElfObject* object, const std::vector<uint64_t>& addresses, bool use_debug_info) {
@@ -60,7 +57,7 @@ std::vector<SymbolFrames> Resolve(ElfObject* object, const std::vector<uint64_t>
   InlinedFrames inlined(use_debug_info ? module : nullptr);
   for (size_t i = 0; i < addresses.size(); ++i) {
     if (inlined.has_dwarf()) frames[i] = inlined.At(addresses[i]);
-    NameOutermost(matches[i], addresses[i], object->elf(), &frames[i]);
+    NameOutermost(matches[i], addresses[i], &frames[i]);
   }
   return frames;
 }
@@ -72,7 +69,7 @@ std::string CacheName(const ElfObject& object, const std::string& path) {
 }
 
 // What the results depend on besides the build-id.
-std::string CacheKey(const ElfObject& object, const ResolveOptions& options) {
+std::string CacheKey(const ElfObject& object, const SymbolOptions& options) {
   std::string key = absl::StrCat(object.Fingerprint(), options.use_debug_info ? " lines" : " names");
   // A debuginfod server may have tomorrow what it lacks today.
   constexpr int64_t kSecondsOfDay = 24 * 60 * 60;
@@ -83,7 +80,7 @@ std::string CacheKey(const ElfObject& object, const ResolveOptions& options) {
 
 }  // namespace
 
-// File format: a line that names the format, a checksum, the key, then (address, frames) until the end.
+// File format: a line that names the format, a checksum, a symbol::Cache.
 
 // FNV-1a, because files are damaged by full disks and killed processes, not by attackers.
 uint64_t ChecksumOf(absl::string_view bytes) {
@@ -93,57 +90,37 @@ uint64_t ChecksumOf(absl::string_view bytes) {
 }
 
 SymbolCache::SymbolCache(const std::string& folder, const std::string& name, const std::string& key)
-    : folder_(name.empty() ? "" : folder), name_(absl::StrCat(name, kSuffix)), key_(key) {
-  if (!folder_.empty()) Read();
+    : folder_(name.empty() ? "" : folder), name_(absl::StrCat(name, kSuffix)) {
+  if (!folder_.empty()) Read(key);
+  contents_.set_key(key);
 }
 
-void SymbolCache::Read() {
+void SymbolCache::Read(const std::string& key) {
   const std::string path = absl::StrCat(folder_, "/", name_);
-  const absl::StatusOr<std::string> bytes = ReadWholeFile(path, kMaxCacheFileBytes, FileIs::kFound);
-  if (!bytes.ok() || !Parse(*bytes)) return answers_.clear();
+  const absl::StatusOr<std::string> file = ReadWholeFile(path, kMaxCacheFileBytes, FileIs::kFound);
+  if (!file.ok()) return;
+  absl::string_view body = *file;
+  if (!absl::ConsumePrefix(&body, kFormat) || body.size() < kChecksumBytes) return;
+  body.remove_prefix(kChecksumBytes);
+  const bool is_whole = *file == WithChecksum(body) && contents_.ParseFromString(std::string(body));
+  if (!is_whole || contents_.key() != key) return contents_.Clear();
   utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // mark as used
 }
 
-bool SymbolCache::Parse(absl::string_view bytes) {
-  if (!absl::StartsWith(bytes, kFormat) || bytes.size() < kFormat.size() + kChecksumBytes) return false;
-  bytes.remove_prefix(kFormat.size());
-  uint64_t checksum = 0;
-  memcpy(&checksum, bytes.data(), kChecksumBytes);
-  bytes.remove_prefix(kChecksumBytes);
-  if (checksum != ChecksumOf(bytes)) return false;
-  FrameReader reader(bytes);
-  if (reader.Text() != key_) return false;
-  while (reader.ok() && !reader.done()) {
-    const uint64_t address = reader.Number();
-    answers_[address] = reader.Frames();
-  }
-  return reader.ok();
-}
-
 const SymbolFrames* SymbolCache::Find(uint64_t address) const {
-  const auto place = answers_.find(address);
-  return place == answers_.end() ? nullptr : &place->second;
+  const auto place = contents_.frames().find(address);
+  return place == contents_.frames().end() ? nullptr : &place->second;
 }
 
 void SymbolCache::Add(uint64_t address, const SymbolFrames& frames) {
-  if (!folder_.empty()) answers_[address] = frames;
+  if (!folder_.empty()) (*contents_.mutable_frames())[address] = frames;
 }
 
 void SymbolCache::Write() {
-  if (folder_.empty()) return;
-  std::string body;
-  AppendText(key_, &body);
-  for (const auto& [address, frames] : answers_) {
-    AppendNumber(address, &body);
-    AppendFrames(frames, &body);
-  }
-  if (body.size() > kMaxCacheFileBytes) return;
+  if (folder_.empty() || contents_.ByteSizeLong() > kMaxCacheFileBytes) return;
   std::error_code ignored;
   fs::create_directories(folder_, ignored);
-  const uint64_t checksum = ChecksumOf(body);
-  ReplaceFile(absl::StrCat(folder_, "/", name_),
-              absl::StrCat(kFormat, absl::string_view(reinterpret_cast<const char*>(&checksum), kChecksumBytes), body))
-      .IgnoreError();
+  ReplaceFile(absl::StrCat(folder_, "/", name_), WithChecksum(contents_.SerializeAsString())).IgnoreError();
   TrimCache(folder_, kMaxFolderBytes);
 }
 
@@ -172,23 +149,24 @@ void TrimCache(const std::string& folder, uint64_t max_bytes) {
   }
 }
 
-ObjectAnswer ResolveObject(const ObjectRequest& request, const ResolveOptions& options) {
+ObjectAnswer ResolveObject(const ObjectRequest& request, const SymbolOptions& options) {
   ObjectAnswer answer;
   ElfObject object(request.path, request.build_id);
-  answer.refusal = object.refusal();
-  answer.remark = object.remark();
-  if (!answer.refusal.empty()) return answer;
-  answer.first_address = object.first_address();
-  answer.frames.resize(request.offsets.size());
+  answer.set_refusal(object.refusal());
+  answer.set_remark(object.remark());
+  if (!answer.refusal().empty()) return answer;
+  answer.set_first_address(object.first_address());
   SymbolCache cache(options.cache_folder, CacheName(object, request.path), CacheKey(object, options));
-  std::vector<size_t> missing;
+  std::vector<SymbolFrames*> missing;
   std::vector<uint64_t> addresses;
-  for (size_t i = 0; i < request.offsets.size(); ++i) {
-    const uint64_t address = request.offsets[i] + answer.first_address;
+  answer.mutable_frames()->Reserve(static_cast<int>(request.offsets.size()));
+  for (const uint64_t offset : request.offsets) {
+    const uint64_t address = offset + answer.first_address();
+    SymbolFrames* const frames = answer.add_frames();
     if (const SymbolFrames* const known = cache.Find(address)) {
-      answer.frames[i] = *known;
+      *frames = *known;
     } else {
-      missing.push_back(i);
+      missing.push_back(frames);
       addresses.push_back(address);
     }
   }
@@ -196,7 +174,7 @@ ObjectAnswer ResolveObject(const ObjectRequest& request, const ResolveOptions& o
   std::vector<SymbolFrames> found = Resolve(&object, addresses, options.use_debug_info);
   for (size_t i = 0; i < missing.size(); ++i) {
     cache.Add(addresses[i], found[i]);
-    answer.frames[missing[i]] = std::move(found[i]);
+    *missing[i] = std::move(found[i]);
   }
   cache.Write();
   return answer;

@@ -1,16 +1,25 @@
 // Names, lines and inlined functions of addresses in one object: from its file, its debug files, and the cache.
 #pragma once
 
-#include "absl/container/flat_hash_map.h"
-#include "analyzer/symbols/isolated.h"
+#include "analyzer/symbols/add_symbols.h"
+#include "proto/symbols.pb.h"
 
 namespace dlhook::analyzer::inline symbols {
 
-// Caches symbols of earlier reports, one file per build-id: reading libtorch_cpu.so's symbols takes half a second,
-// reading this a millisecond.
+using SymbolFrame = symbol::Frame;
+using SymbolFrames = symbol::Frames;
+using ObjectAnswer = symbol::Answer;
 
-// Never fails: unreadable entries are missing, unwritable ones are lost. Several processes may use a folder at once:
-// files are replaced as a whole, and the last writer wins.
+// Addresses in one mapped file.
+struct ObjectRequest {
+  std::string path;
+  std::string build_id;           // at most 20 bytes; empty: not recorded
+  std::vector<uint64_t> offsets;  // from the first page of the file's first segment; ascending, distinct
+};
+
+// Caches symbols of earlier reports, one file per build-id: reading libtorch_cpu.so's symbols takes half a second,
+// reading this a millisecond. Never fails: unreadable entries are missing, unwritable ones are lost. Several processes
+// may use a folder at once: files are replaced as a whole, and the last writer wins.
 class SymbolCache {
  public:
   // Results stored under another `key` are dropped: debug information appeared, the file was stripped … `name`:
@@ -22,13 +31,11 @@ class SymbolCache {
   void Write();
 
  private:
-  void Read();
-  bool Parse(absl::string_view bytes);
+  void Read(const std::string& key);
 
-  std::string folder_;
+  std::string folder_;  // empty: nothing is cached
   std::string name_;
-  std::string key_;
-  absl::flat_hash_map<uint64_t, SymbolFrames> answers_;
+  symbol::Cache contents_;
 };
 
 // Equal for equal bytes in every process.
@@ -37,12 +44,7 @@ uint64_t ChecksumOf(absl::string_view bytes);
 // Removes the least recently used files until the folder has at most `max_bytes`.
 void TrimCache(const std::string& folder, uint64_t max_bytes);
 
-struct ResolveOptions {
-  std::string cache_folder;  // empty: no cache
-  bool use_debug_info = true;
-};
-
 // Reads untrusted files with libraries that may crash on them: call it in a child process (isolated.h).
-ObjectAnswer ResolveObject(const ObjectRequest& request, const ResolveOptions& options);
+ObjectAnswer ResolveObject(const ObjectRequest& request, const SymbolOptions& options);
 
 }  // namespace dlhook::analyzer::symbols

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <elfutils/libdwfl.h>
-#include <gelf.h>
 
 #include <cstdint>
 #include <string>
@@ -22,14 +21,5 @@ struct SymbolMatch {
 // 20 ms in libtorch_cpu.so, whose 500 000 symbols this reads once. A symbol with a size contains no address beyond its
 // end; one without (assembly) ends where the next symbol begins.
 std::vector<SymbolMatch> MatchSymbols(Dwfl_Module* module, absl::Span<const uint64_t> addresses);
-
-// Names of PLT stubs.
-struct PltStub {
-  std::string name;  // "sgemm_@plt"; empty: no stub at the address
-  uint64_t start = 0;
-};
-
-// `address` as in the file. x86-64: a stub is a jump through a slot of the GOT, which a relocation sets.
-PltStub PltStubAt(Elf* elf, uint64_t address);
 
 }  // namespace dlhook::analyzer::symbols

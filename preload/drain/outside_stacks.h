@@ -3,6 +3,8 @@
 // Thread: the drain's, of a launcher.
 #pragma once
 
+#include <compare>
+
 #include "preload/format/stack_nodes.h"
 #include "preload/format/thread_states.h"
 
@@ -15,6 +17,7 @@ struct OutsidePythonFrame {
   const char* function;
   uint32_t line;
   bool is_entry;
+  auto operator<=>(const OutsidePythonFrame&) const = default;  // by where its texts are
 };
 struct OutsidePythonStack {
   const OutsidePythonFrame* frames;  // innermost first

@@ -1,4 +1,4 @@
-// The inputs of reports for naming native stacks: perf maps, jitdumps, cached answers, mangled names, ELF files with
+// The inputs of reports for naming native stacks: perf maps, jitdumps, mangled names, ELF files with
 // and without DWARF. ELF files are read by libelf and libdw, which may fail on them: in a separate process, as in a
 // report (analyzer/symbols/isolated.h).
 #include <unistd.h>
@@ -40,14 +40,6 @@ void ReadDump(absl::string_view bytes) {
   LookUp(&symbols);
 }
 
-void ReadAnswer(absl::string_view bytes) {
-  ObjectAnswer answer;
-  if (!DecodeAnswer(bytes, &answer)) return;
-  ObjectAnswer again;
-  Require(DecodeAnswer(EncodeAnswer(answer), &again), "what was decoded can be encoded");
-  Require(again.frames.size() == answer.frames.size(), "nothing is lost on the way");
-}
-
 void ReadName(absl::string_view name) {
   const std::string demangled = DemangleSymbol(name);
   const std::string folded = FoldFunction(demangled);
@@ -64,13 +56,13 @@ void ReadObject(absl::string_view bytes) {
   const ObjectRequest request = {*path, "", {0, 0x10, 0x240, 0x1000, 0x1139, 0x2000, uint64_t{1} << 47}};
   constexpr int kSeconds = 4;
   const std::vector<IsolatedResult> results =
-      RunIsolated(1, kSeconds, [&](size_t) { return EncodeAnswer(ResolveObject(request, {})); });
+      RunIsolated(1, kSeconds, [&](size_t) { return ResolveObject(request, {}).SerializeAsString(); });
   remove(path->c_str());
   Require(results.size() == 1, "each piece of work has a result");
   if (!results[0].failure.empty()) return;
   ObjectAnswer answer;
-  Require(DecodeAnswer(results[0].bytes, &answer), "an answer arrives whole");
-  Require(!answer.refusal.empty() || answer.frames.size() == request.offsets.size(),
+  Require(answer.ParseFromString(results[0].bytes), "an answer arrives whole");
+  Require(!answer.refusal().empty() || answer.frames_size() == std::ssize(request.offsets),
           "every address has an answer, or the file a refusal");
 }
 
@@ -92,9 +84,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 'D':
       ReadDump(bytes);
       break;  // a jitdump's own first letter
-    case 'a':
-      ReadAnswer(bytes.substr(1));
-      break;
     default:
       ReadName(bytes);
       break;

@@ -131,7 +131,8 @@ TEST(NearColumnTest, NearFarAndNothing) {
     Compare<NearColumn<int64_t, int16_t>>(50'000, 2, large);
   }
   Compare<NearColumn<uint32_t, int16_t>>(50'000, 1000, INT16_MAX - 50);
-  NearColumn<uint32_t, int16_t> units(70, kNone);
+  NearColumn<uint32_t, int16_t> units;
+  for (int i = 0; i < 70; ++i) units.push_back(kNone);
   ExpectEqual(units, std::vector<uint32_t>(70, kNone));
   units.Set(1, 0);  // 0 is a value like any other
   units.Set(2, 9);

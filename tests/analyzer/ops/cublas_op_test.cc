@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analyzer/ops/cublas_names.h"
+#include "analyzer/ops/nvidia_names.h"
 #include "tests/analyzer/ops/decode_text.h"
 
 namespace dlhook::analyzer {
@@ -191,15 +191,21 @@ TEST(CublasNamesTest, AsTheHeadersHaveThem) {
   EXPECT_EQ(MathModeName(7), "7");
   EXPECT_EQ(LtTileName(1), "8x8");
   EXPECT_EQ(LtTileName(20), "128x128");
+  EXPECT_EQ(LtTileName(36), "8x128");
+  EXPECT_EQ(LtTileName(100), "48x576");
+  EXPECT_EQ(LtTileName(352), "64x400");
+  EXPECT_EQ(LtTileName(353), "64x408");
+  EXPECT_EQ(LtTileName(500), "256x144");
+  EXPECT_EQ(LtTileName(630), "768x80");
   EXPECT_EQ(LtTileName(634), "512x1024");
   EXPECT_EQ(LtTileName(635), "635");
   EXPECT_EQ(LtTileName(0), "0");
-  EXPECT_EQ(LtStagesName(11), "32x5");
-  EXPECT_EQ(LtStagesName(29), "29");
-  EXPECT_EQ(LtStagesName(38), "768xAUTO");
-  EXPECT_EQ(LtClusterName(2), "1x1x1");
-  EXPECT_EQ(LtClusterName(51), "1x15x1");
-  EXPECT_EQ(LtClusterName(52), "52");
+  EXPECT_EQ(NameIn(kStages, 11), "32x5");
+  EXPECT_EQ(NameIn(kStages, 29), "29");
+  EXPECT_EQ(NameIn(kStages, 38), "768xAUTO");
+  EXPECT_EQ(NameIn(kClusters, 2), "1x1x1");
+  EXPECT_EQ(NameIn(kClusters, 51), "1x15x1");
+  EXPECT_EQ(NameIn(kClusters, 52), "52");
 }
 
 TEST(CublasNamesTest, Epilogues) {

@@ -1,6 +1,4 @@
 // Names of cuDNN's enumerators against the genuine headers: every enumerator of each enum.
-#include "analyzer/ops/cudnn_names.h"
-
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -10,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "analyzer/ops/nvidia_names.h"
 #include "tests/cudnn_header.h"
 
 namespace dlhook::analyzer {
@@ -23,6 +22,10 @@ struct Case {
   std::map<std::string, std::string> others =
       {};  // oneDNN's terms, where it has them, by the rest of the enumerator's name
 };
+
+std::function<std::string(int32_t)> In(absl::Span<const absl::string_view> names) {
+  return [names](int32_t number) { return NameIn(names, number); };
+}
 
 const std::vector<Case>& Cases() {
   static const auto* const cases = new std::vector<Case>{
@@ -41,13 +44,13 @@ const std::vector<Case>& Cases() {
       {"cudnnPoolingMode_t",
        "",
        "",
-       PoolingModeName,
+       In(kPooling),
        {{"POOLING_AVERAGE_COUNT_INCLUDE_PADDING", "pooling_avg_include_padding"},
         {"POOLING_AVERAGE_COUNT_EXCLUDE_PADDING", "pooling_avg_exclude_padding"}}},
       {"cudnnResampleMode_t",
        "RESAMPLE_",
        "",
-       ResampleModeName,
+       In(kResample),
        {{"NEAREST", "resampling_nearest"},
         {"BILINEAR", "resampling_linear"},
         {"AVGPOOL", "pooling_avg_include_padding"},
@@ -57,39 +60,39 @@ const std::vector<Case>& Cases() {
       {"cudnnActivationMode_t",
        "ACTIVATION_",
        "",
-       ActivationModeName,
+       In(kActivation),
        {{"SIGMOID", "logistic"}, {"CLIPPED_RELU", "clip"}}},
-      {"cudnnSoftmaxAlgorithm_t", "", "", SoftmaxAlgorithmName},
+      {"cudnnSoftmaxAlgorithm_t", "", "", In(kSoftmax)},
       {"cudnnRNNMode_t",
        "",
        "",
-       RnnModeName,
+       In(kRnn),
        {{"RNN_RELU", "vanilla_rnn_relu"},
         {"RNN_TANH", "vanilla_rnn_tanh"},
         {"LSTM", "vanilla_lstm"},
         {"GRU", "lbr_gru"}}},
-      {"cudnnBatchNormMode_t", "BATCHNORM_", "", BatchNormModeName},
+      {"cudnnBatchNormMode_t", "BATCHNORM_", "", In(kBatchNorm)},
       {"cudnnBackendNormMode_t", "", "",
        [](int32_t i) { return std::string(absl::StripSuffix(NormKind(i), "alization")); }},
       {"cudnnOpTensorOp_t",
        "OP_TENSOR_",
        "",
-       [](int32_t i) { return std::string(absl::StripPrefix(OpTensorName(i), "binary_")); },
+       [](int32_t i) { return std::string(absl::StripPrefix(NameIn(kOpTensor, i), "binary_")); },
        {{"SQRT", "eltwise_sqrt"}, {"NOT", "eltwise_not"}}},
       {"cudnnReduceTensorOp_t",
        "REDUCE_TENSOR_",
        "",
-       [](int32_t i) { return std::string(absl::StripPrefix(ReductionName(i), "reduction_")); },
+       [](int32_t i) { return std::string(absl::StripPrefix(NameIn(kReductions, i), "reduction_")); },
        {{"ADD", "sum"}, {"AVG", "mean"}}},
       {"cudnnPointwiseMode_t", "POINTWISE_", "_FWD", PointwiseName},
       {"cudnnMathType_t",
        "",
        "_MATH",
-       MathTypeName,
+       In(kMathTypes),
        {{"TENSOR_OP_MATH_ALLOW_CONVERSION", "tensor_op_allow_conversion"}}},
-      {"cudnnBackendHeurMode_t", "HEUR_MODE_", "", HeuristicModeName},
-      {"cudnnBackendNumericalNote_t", "NUMERICAL_NOTE_", "", NumericalNoteName},
-      {"cudnnBackendBehaviorNote_t", "BEHAVIOR_NOTE_", "", BehaviorNoteName},
+      {"cudnnBackendHeurMode_t", "HEUR_MODE_", "", In(kHeuristicModes)},
+      {"cudnnBackendNumericalNote_t", "NUMERICAL_NOTE_", "", In(kNumericalNotes)},
+      {"cudnnBackendBehaviorNote_t", "BEHAVIOR_NOTE_", "", In(kBehaviorNotes)},
   };
   return *cases;
 }
@@ -122,7 +125,7 @@ TEST_F(CudnnNamesTest, EveryKnobHasItsNumber) {
   for (const auto& [enumerator, number] : enums_.at("cudnnBackendKnobType_t")) {
     const std::string name = absl::AsciiStrToLower(absl::StripPrefix(enumerator, "CUDNN_KNOB_TYPE_"));
     if (IsCount(enumerator)) continue;
-    EXPECT_EQ(KnobTypeNumber(name), static_cast<int32_t>(number)) << enumerator;
+    EXPECT_EQ(NameIn(kKnobTypes, number), name) << enumerator;
   }
 }
 

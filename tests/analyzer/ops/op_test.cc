@@ -364,19 +364,6 @@ TEST(OneDnnTextTest, PostOpsOfAllReleases) {
   EXPECT_THAT(ParsePostOps("attr-scratchpad:user"), IsEmpty());
 }
 
-TEST(OneDnnOpTest, ShortProblemsAreSquare) {
-  // benchdnn's short form: missing numbers equal those of the previous dimension.
-  const Op op = Decode(
-      "onednn_verbose,v1,primitive,exec,cpu,convolution,ref,forward_training,src:f32::blocked:abcd:"
-      ":f0 "
-      "wei:f32::blocked:abcd::f0 bia:undef::undef::: "
-      "dst:f32::blocked:abcd::f0,,alg:convolution_direct,"
-      "mb1_ic2oc3_ih7oh5kh3,1");
-  EXPECT_THAT(TensorOf(op, "src").dims, ElementsAre(1, 2, 7, 7));
-  EXPECT_THAT(TensorOf(op, "wei").dims, ElementsAre(3, 2, 3, 3));
-  EXPECT_EQ(op.flops, 2 * 3 * 2 * 25 * 9);
-}
-
 TEST(GemmOpTest, SaysShapeTransposesAndType) {
   const Op op = DecodeOp(GemmDefinition(120, 64, 256, "TN"));
   EXPECT_EQ(op.kind, "gemm");

@@ -18,7 +18,7 @@
 
 int main(int argc, char** argv) {
   using namespace dlhook::analyzer;
-  ResolveOptions options;
+  SymbolOptions options;
   ObjectRequest request;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
     }
   }
   // The address of the file's first page is not known before opening it.
-  const uint64_t first = ResolveObject(request, options).first_address;
+  const uint64_t first = ResolveObject(request, options).first_address();
   std::string line;
   uint64_t address = 0;
   while (std::getline(std::cin, line)) {
@@ -41,15 +41,15 @@ int main(int argc, char** argv) {
   const auto start = std::chrono::steady_clock::now();
   const ObjectAnswer answer = ResolveObject(request, options);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (!answer.refusal.empty()) fprintf(stderr, "refused: %s\n", answer.refusal.c_str());
-  if (!answer.remark.empty()) fprintf(stderr, "remark: %s\n", answer.remark.c_str());
+  if (!answer.refusal().empty()) fprintf(stderr, "refused: %s\n", answer.refusal().c_str());
+  if (!answer.remark().empty()) fprintf(stderr, "remark: %s\n", answer.remark().c_str());
   fprintf(stderr, "seconds: %.4f\n", seconds);
-  for (size_t i = 0; i < answer.frames.size(); ++i) {
+  for (int i = 0; i < answer.frames_size(); ++i) {
     printf("%lx\n", request.offsets[i] + first);
-    for (const SymbolFrame& frame : answer.frames[i]) {
-      printf("\t%s\t%lx\t%s:%u\n", VisibleText(frame.function).c_str(), frame.offset, VisibleText(frame.file).c_str(),
-             frame.line);
+    for (const SymbolFrame& frame : answer.frames(i).frame()) {
+      printf("\t%s\t%lx\t%s:%u\n", VisibleText(frame.function()).c_str(), frame.offset(),
+             VisibleText(frame.file()).c_str(), frame.line());
     }
   }
-  return answer.refusal.empty() ? 0 : 1;
+  return answer.refusal().empty() ? 0 : 1;
 }

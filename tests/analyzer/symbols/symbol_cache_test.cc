@@ -23,21 +23,29 @@ class SymbolCacheTest : public testing::Test {
 
   void Keep(const std::string& build_id, const std::string& key, uint64_t address, const std::string& function) {
     SymbolCache cache(folder_, build_id, key);
-    cache.Add(address, {{.function = "inlined", .offset = 0, .file = "a.cc", .line = 3, .is_inlined = true},
-                        {.function = function, .offset = 5, .file = "b.cc", .line = 4000000000}});
+    SymbolFrames frames;
+    SymbolFrame& inlined = *frames.add_frame();
+    inlined.set_function("inlined");
+    inlined.set_file("a.cc");
+    inlined.set_is_inlined(true);
+    SymbolFrame& outer = *frames.add_frame();
+    outer.set_function(function);
+    outer.set_offset(5);
+    outer.set_line(4000000000);
+    cache.Add(address, frames);
     cache.Write();
   }
   std::string Found(const std::string& build_id, const std::string& key, uint64_t address) {
     const SymbolCache cache(folder_, build_id, key);
     const SymbolFrames* const frames = cache.Find(address);
     if (frames == nullptr) return "";
-    EXPECT_EQ(frames->size(), 2u);
-    EXPECT_TRUE(frames->front().is_inlined);
-    EXPECT_EQ(frames->front().file, "a.cc");
-    EXPECT_EQ(frames->back().line, 4000000000u);
-    EXPECT_EQ(frames->back().offset, 5u);
-    EXPECT_FALSE(frames->back().is_inlined);
-    return frames->back().function;
+    EXPECT_EQ(frames->frame_size(), 2);
+    EXPECT_TRUE(frames->frame(0).is_inlined());
+    EXPECT_EQ(frames->frame(0).file(), "a.cc");
+    EXPECT_EQ(frames->frame(1).line(), 4000000000u);
+    EXPECT_EQ(frames->frame(1).offset(), 5u);
+    EXPECT_FALSE(frames->frame(1).is_inlined());
+    return frames->frame(1).function();
   }
 
   const std::string folder_;

@@ -1,5 +1,5 @@
 // Functions inlined over three levels, templates as from two files, a function without a symbol, one in assembly
-// without a size, a call through the PLT: test_witness.py looks up each byte.
+// without a size: test_witness.py looks up each byte.
 #include <cmath>
 #include <cstdlib>
 #include <vector>
@@ -7,7 +7,7 @@
 namespace victim {
 
 __attribute__((always_inline)) inline double Innermost(double value) {
-  if (value < 0) return std::cbrt(value);  // through the PLT
+  if (value < 0) return std::cbrt(value);
   return value * value + 1;
 }
 
