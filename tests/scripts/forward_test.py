@@ -105,6 +105,7 @@ class ForwardTest(TableTest):
         scope = self.folder / 'include/preload/runtime'
         scope.mkdir(parents=True)
         (scope / 'call_scope.h').write_text(SCOPE)
+        (scope.parent / 'hook_arguments.h').touch()  # no decoders
         (self.folder / 'calls.cc').write_text(CALLS)
         (self.folder / 'real.cc').write_text(REAL)
         sources = [f'hooks_{part}.cc' for part in range(8)] + ['calls.cc', 'real.cc']

@@ -51,8 +51,8 @@ TEST(StatusTest, ThreadsAndProcessesKeepTheirOwn) {
 }
 
 TEST(StatusTest, DamagedStatusesAreOddities) {
-  for (const char* statuses : {"status_index: 3 status: 5", "status_index: 4000000000 status: 5", "status_index: 0",
-                               "status: 5", "status_index: 2 status: 0 status_index: 0 status: 5"}) {
+  for (const char* statuses :
+       {"status_index: 3 status: 5", "status_index: 4000000000 status: 5", "status_index: 0", "status: 5"}) {
     const TraceModel model = LoadText(Batch(statuses));
     EXPECT_TRUE(model.failed_calls.empty()) << statuses;
     EXPECT_EQ(model.oddities.at("a status without a call, or a call without its status"), 1) << statuses;
