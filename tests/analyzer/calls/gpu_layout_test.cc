@@ -171,6 +171,19 @@ TEST(GpuLayoutTest, BetweenTheOpsThatAddressesShow) {
   EXPECT_EQ(Text(table, 0, "read_by"), "conv1 forward");
 }
 
+TEST(GpuLayoutTest, TheFirstOfTwoReadersIsNamed) {
+  ModelBuilder builder;
+  const OpIndex transform = builder.AddOp(Transform());
+  builder.Call(transform, 0, 50, 0, 0, {100, 0, 200});
+  builder.Call(builder.AddOp(LegacyDefinition(1)), 100, 10, 0, 0, {200, 8, 600});
+  builder.Call(transform, 200, 50, 0, 0, {200, 0, 700});  // moves the same tensor again
+  const Table table = RunPass("layout", builder.Build());
+  ASSERT_EQ(table.rows.size(), 2u);
+  const size_t first = RowWhere(table, {{"written_by", "-"}});
+  EXPECT_EQ(Text(table, first, "read_by"), "conv1 forward");
+  EXPECT_EQ(Text(table, first, "caused_by"), "convolution forward (1)");
+}
+
 TEST(ConversionKernelsTest, AreKnownByTheirNames) {
   const auto to = [](absl::string_view name) {
     const ConversionKernel* kernel = FindConversionKernel(name);

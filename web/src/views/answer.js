@@ -7,7 +7,7 @@ import {percent, time} from "../format.js";
 import {PARTS, legendOfLayers, partsOf} from "../layer_rows.js";
 import {addressOf, addressOfEvidence} from "../links.js";
 import {card, tip} from "../tip.js";
-import {isCommunication, joined, saysOfFinding} from "./parts.js";
+import {isCommunication, joined, part, saysOfFinding} from "./parts.js";
 
 // By the kind of a part of a step (PartKind in analyzer/answer/step_parts.h).
 const COLORS = {
@@ -31,25 +31,24 @@ function addressOfPart(name) {
 }
 
 function parts(answer) {
-  const rows = answer.parts.map((part) => ({
-    name: part.name,
-    href: addressOfPart(part.name),
-    parts: [{value: part.ns, color: isCommunication(part.name) ? "communication" : COLORS[part.kind] || "other"}],
-    numbers: [time(part.ns), part.percent + " %"],
-    data: {part: part.name, kind: part.kind, value: part.ns},
+  const rows = answer.parts.map(({name, kind, ns, percent: share}) => ({
+    name,
+    href: addressOfPart(name),
+    parts: [{value: ns, color: isCommunication(name) ? "communication" : COLORS[kind] || "other"}],
+    numbers: [time(ns), share + " %"],
+    data: {part: name, kind, value: ns},
     tip: () =>
       card(
-        part.name,
+        name,
         [
-          ["of a mean " + answer.step_noun, time(part.ns)],
-          ["share", part.percent + " %"],
+          ["of a mean " + answer.step_noun, time(ns)],
+          ["share", share + " %"],
         ],
         "Wall share: each instant is divided equally among the activities in it, so the parts add up to the step.",
       ),
   }));
-  return h(
-    "section",
-    h("h2", `Where a ${answer.step_noun} goes`),
+  return part(
+    `Where a ${answer.step_noun} goes`,
     time(answer.mean_ns) !== time(answer.step_ns) &&
       h("p.quiet", `Of those whose operations were recorded: ${time(answer.step_ns)} on average.`),
     bars(rows, {most: answer.step_ns}),
@@ -66,7 +65,7 @@ function finding(findings, one) {
   const where = joined([one.where, !(one.where || "").includes(one.line) && one.line]);
   return h(
     "article.finding" + (isInformation ? ".information" : ""),
-    {id: "finding-" + one.rule, "data-rule": one.rule},
+    {"data-rule": one.rule},
     h(
       "div.gain",
       one.gain === null
@@ -97,7 +96,7 @@ function finding(findings, one) {
 function findings(answer) {
   const found = table("findings");
   if (!found) return null;
-  const unseen = answer.parts.find((part) => part.kind === "not_seen");
+  const unseen = answer.parts.find((one) => one.kind === "not_seen");
   const judged =
     found.notes.length > 0 &&
     h(
@@ -106,24 +105,13 @@ function findings(answer) {
       h("summary", "How it was judged, and what could not be"),
       notes(found.notes),
     );
-  if (found.rows.length === 0)
-    return h(
-      "section",
-      {id: "findings"},
-      h("h2", "Findings: none"),
-      h(
-        "p.quiet",
-        unseen && unseen.percent >= 50
-          ? "Most of the time is outside recorded calls, so most rules could not be applied."
-          : "No rule found a provable loss of 1 % of a step or more.",
-      ),
-      judged,
-    );
-  return h(
-    "section",
-    {id: "findings"},
-    h("h2", `Findings, by what a ${answer.step_noun} could gain`),
-    found.objects.map((one) => finding(found, one)),
+  const none =
+    unseen?.percent >= 50
+      ? "Most of the time is outside recorded calls, so most rules could not be applied."
+      : "No rule found a provable loss of 1 % of a step or more.";
+  return part(
+    found.rows.length === 0 ? "Findings: none" : `Findings, by what a ${answer.step_noun} could gain`,
+    found.rows.length === 0 ? h("p.quiet", none) : found.objects.map((one) => finding(found, one)),
     judged,
   );
 }
@@ -134,9 +122,8 @@ function heaviest(answer) {
     ...row,
     other: Math.max(0, row.time - row.forward - row.backward - row.update),
   }));
-  return h(
-    "section",
-    h("h2", `Heaviest layers${answer.has_gpu_times ? ", by GPU time" : ""}`),
+  return part(
+    `Heaviest layers${answer.has_gpu_times ? ", by GPU time" : ""}`,
     legendOfLayers(rows),
     bars(
       rows.map((row) => ({
