@@ -27,6 +27,14 @@ TEST(StatusTest, FailedCallsKeepTheirStatus) {
   EXPECT_TRUE(model.oddities.empty());
 }
 
+TEST(StatusTest, StatusesMayBeInAnyOrder) {
+  const TraceModel model = LoadText(Batch("status_index: 2 status: 7 status_index: 0 status: 5"));
+  EXPECT_EQ(model.StatusOf(0), 5);
+  EXPECT_EQ(model.StatusOf(1), 0);
+  EXPECT_EQ(model.StatusOf(2), 7);
+  EXPECT_TRUE(model.oddities.empty());
+}
+
 TEST(StatusTest, NestedCallsAreReorderedWithTheirStatus) {
   // The inner call ended first and comes first in the trace; in the model its parent does.
   const TraceModel model =
