@@ -257,7 +257,7 @@ def wrappers_source(api, hooks):
         '#include "preload/base/entry.h"',
         '#include "preload/runtime/call_scope.h"',
         *(['#include "preload/gpu/event_calls.h"'] if any(hook.work for _, hook in hooks) else []),
-        '#include "preload/hook_arguments.h"',
+        *(['#include "preload/hook_arguments.h"'] if used else []),
         *(f'#include "{header}"' for header in sorted({*used} - {''})),
         '',
         'namespace dlhook {',
