@@ -217,6 +217,7 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
     }
   }
   for (StepTrack& track : tracks) {
+    for (Step& step : track.steps) CutToStep(step);
     LeaveOutCut(model, track);
     LeaveOutStopped(model, track);
     LeaveOutPauses(model, moments, &track);
@@ -225,10 +226,7 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
   std::erase_if(tracks, [](const StepTrack& track) { return track.steps.empty(); });
   for (StepTrack& track : tracks) {
     SetHasScopes(model, moments, track);
-    for (Step& step : track.steps) {
-      step.thread = track.thread;
-      CutToStep(step);
-    }
+    for (Step& step : track.steps) step.thread = track.thread;
     SetBatchesOfSteps(model, attribution, track);
   }
   NameSteps(model, tracks);
@@ -251,9 +249,8 @@ const char* StepKindName(StepKind kind) {
 }
 
 const char* LeftOutName(LeftOut left_out) {
-  constexpr const char* kNames[] = {"",     "warm-up",  "unlike the others", "not recorded",
-                                    "slow", "the last", "much longer"};
-  static_assert(std::size(kNames) == static_cast<size_t>(LeftOut::kMuchLonger) + 1);
+  constexpr const char* kNames[kLeftOuts] = {"",     "warm-up",  "unlike the others", "not recorded",
+                                             "slow", "the last", "much longer"};
   return kNames[static_cast<size_t>(left_out)];
 }
 
