@@ -194,11 +194,14 @@ void LeaveOutCut(const TraceModel& model, StepTrack& track) {
 
 // What was recorded before and after a stop is of different steps.
 void LeaveOutStopped(const TraceModel& model, StepTrack& track) {
-  for (const RecordingStop& stop : model.recording_stops) {
-    if (stop.process != track.process) continue;
-    std::erase_if(track.steps,
-                  [&](const Step& step) { return step.start_ns < stop.end_ns && stop.start_ns < step.end_ns; });
-  }
+  auto stop = model.recording_stops.begin();  // as steps, in order of time
+  std::erase_if(track.steps, [&](const Step& step) {
+    const auto is_over = [&](const RecordingStop& s) {
+      return s.process != track.process || s.end_ns <= step.start_ns;
+    };
+    stop = std::find_if_not(stop, model.recording_stops.end(), is_over);
+    return stop != model.recording_stops.end() && stop->start_ns < step.end_ns;
+  });
 }
 
 std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attribution& attribution, ProcessIndex process,
