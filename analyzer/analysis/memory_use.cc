@@ -11,15 +11,12 @@ namespace {
 
 // The steps by which a thread's memory is judged: the only ones of its process, or its own.
 const StepTrack* TrackOf(const std::vector<StepTrack>& tracks, ProcessIndex process, ThreadIndex thread) {
-  const StepTrack* of_process = nullptr;
-  size_t count = 0;
+  std::vector<const StepTrack*> of_process;
   for (const StepTrack& track : tracks) {
-    if (track.process != process) continue;
-    if (track.thread == thread && thread != kNone) return &track;
-    of_process = &track;
-    ++count;
+    if (track.process == process) of_process.push_back(&track);
+    if (track.process == process && track.thread == thread && thread != kNone) return &track;
   }
-  return count == 1 ? of_process : nullptr;
+  return of_process.size() == 1 ? of_process.front() : nullptr;
 }
 
 class BlockCollector {
@@ -33,9 +30,7 @@ class BlockCollector {
       events[{model_.threads[model_.memory[i].thread].process, model_.memory[i].device}].push_back(i);
     std::vector<DeviceMemory> devices;
     for (const auto& [key, of_device] : events) {
-      DeviceMemory& device = devices.emplace_back();
-      device.process = key.first;
-      device.device = key.second;
+      DeviceMemory& device = devices.emplace_back(DeviceMemory{.process = key.first, .device = key.second});
       Follow(of_device, &device);
       for (MemoryBlock& block : device.blocks) {
         SetPlace(block.born, &block);
@@ -159,42 +154,26 @@ struct KindText {
   const char* rule;
 };
 
-KindText TextOf(MemoryKind kind) {
-  static constexpr char kNotToldApart[] = "not told apart";
-  switch (kind) {
-    case MemoryKind::kWeights:
-      return {"weights", "allocated before the steps by the construction or move of a module, and not freed in them"};
-    case MemoryKind::kGradients:
-      return {"gradients",
-              "allocated in a backward pass, alive at its end; freed in the next step, or as large as a weight"};
-    case MemoryKind::kOptimizerState:
-      return {"optimizer state", "allocated in an update, alive for a whole step after it"};
-    case MemoryKind::kKept:
-      return {"kept for backward", "allocated in a forward pass, alive when the backward pass begins"};
-    case MemoryKind::kTemporary:
-      return {"temporary", "freed in the phase of the step in which it was allocated, or before all steps"};
-    case MemoryKind::kInput:
-      return {"input", "allocated while a batch was prepared"};
-    case MemoryKind::kBeforeSteps:
-      return {"held from before the steps", "allocated before them, and not by a module as far as stacks tell"};
-    case MemoryKind::kBeforeRecording:
-      return {"held from before the recording", "only the allocator's total tells of it"};
-    case MemoryKind::kOutlivesStep:
-      return {kNotToldApart, "outlives the step in which it was allocated"};
-    case MemoryKind::kNoPhase:
-      return {kNotToldApart, "allocated outside of the known phases of steps"};
-    case MemoryKind::kNoSteps:
-      return {kNotToldApart, "no steps are known"};
-    case MemoryKind::kReserved:
-      return {"reserved, not used", "kept by the allocator for later"};
-  }
-  return {"", ""};
-}
+constexpr char kNotToldApart[] = "not told apart";
+constexpr KindText kTexts[] = {
+    {"weights", "allocated before the steps by the construction or move of a module, and not freed in them"},
+    {"gradients", "allocated in a backward pass, alive at its end; freed in the next step, or as large as a weight"},
+    {"optimizer state", "allocated in an update, alive for a whole step after it"},
+    {"kept for backward", "allocated in a forward pass, alive when the backward pass begins"},
+    {"temporary", "freed in the phase of the step in which it was allocated, or before all steps"},
+    {"input", "allocated while a batch was prepared"},
+    {"held from before the steps", "allocated before them, and not by a module as far as stacks tell"},
+    {"held from before the recording", "only the allocator's total tells of it"},
+    {kNotToldApart, "outlives the step in which it was allocated"},
+    {kNotToldApart, "allocated outside of the known phases of steps"},
+    {kNotToldApart, "no steps are known"},
+    {"reserved, not used", "kept by the allocator for later"}};
+static_assert(std::size(kTexts) == static_cast<size_t>(MemoryKind::kReserved) + 1);
 
 }  // namespace
 
-const char* MemoryKindName(MemoryKind kind) { return TextOf(kind).name; }
-const char* MemoryKindRule(MemoryKind kind) { return TextOf(kind).rule; }
+const char* MemoryKindName(MemoryKind kind) { return kTexts[static_cast<size_t>(kind)].name; }
+const char* MemoryKindRule(MemoryKind kind) { return kTexts[static_cast<size_t>(kind)].rule; }
 
 MemoryUse::MemoryUse(const TraceModel& model, const Attribution& attribution, const std::vector<StepTrack>& steps)
     : devices(BlockCollector(model, attribution, steps).Collect()) {}

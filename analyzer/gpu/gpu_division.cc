@@ -71,45 +71,6 @@ class GpuDivision {
   int64_t turn_ = 0;
 };
 
-struct Lists {
-  std::vector<Interval> compute, communication, copies, to_device, from_device, busy;
-};
-
-void Add(const TraceModel& model, GpuIndex activity, Lists& lists) {
-  const Interval interval = {model.gpu.start_ns[activity], model.gpu.end_ns[activity]};
-  lists.busy.push_back(interval);
-  switch (GpuWorkOf(model, activity)) {
-    case GpuWork::kCompute:
-      lists.compute.push_back(interval);
-      return;
-    case GpuWork::kCommunication:
-      lists.communication.push_back(interval);
-      return;
-    case GpuWork::kCopy:
-      break;
-  }
-  const CopyDirection direction = model.gpu.direction[activity];
-  if (model.gpu.kind[activity] == GpuActivityKind::kSet || direction == CopyDirection::kSet) return;
-  lists.copies.push_back(interval);
-  if (direction == CopyDirection::kHostToDevice) lists.to_device.push_back(interval);
-  if (direction == CopyDirection::kDeviceToHost) lists.from_device.push_back(interval);
-}
-
-GpuTimeline TimelineOf(Lists lists) {
-  GpuTimeline timeline;
-  timeline.compute_twice = CoveredTwice(lists.compute);
-  timeline.copies_twice = CoveredTwice(lists.copies);
-  timeline.compute = IntervalSet(std::move(lists.compute));
-  timeline.communication = IntervalSet(std::move(lists.communication));
-  timeline.copies = IntervalSet(std::move(lists.copies));
-  timeline.to_device = IntervalSet(std::move(lists.to_device));
-  timeline.from_device = IntervalSet(std::move(lists.from_device));
-  timeline.busy = IntervalSet(std::move(lists.busy));
-  return timeline;
-}
-
-constexpr size_t kWorks = 3;  // compute, copy, communication
-
 // The most relevant kind: training, else inference; what repeats during set-up may take longer.
 int Telling(StepKind kind) {
   return kind == StepKind::kTraining ? 3 : kind == StepKind::kInference ? 2 : kind == StepKind::kValidation ? 1 : 0;
@@ -199,9 +160,29 @@ std::vector<GpuTimeline> GpuTimelines(const TraceModel& model) {
   std::vector<GpuTimeline> timelines;
   for (GpuDeviceIndex device = 0; device < model.gpu_devices.size(); ++device) {
     const auto [begin, end] = GpuRangeOf(model, device);
-    Lists lists;
-    for (GpuIndex activity = begin; activity < end; ++activity) Add(model, activity, lists);
-    timelines.push_back(TimelineOf(std::move(lists)));
+    std::vector<Interval> compute, communication, copies, to_device, from_device, busy;
+    for (GpuIndex activity = begin; activity < end; ++activity) {
+      const Interval time = {model.gpu.start_ns[activity], model.gpu.end_ns[activity]};
+      const GpuWork work = GpuWorkOf(model, activity);
+      const CopyDirection direction = model.gpu.direction[activity];
+      busy.push_back(time);
+      if (work == GpuWork::kCompute) compute.push_back(time);
+      if (work == GpuWork::kCommunication) communication.push_back(time);
+      const bool is_set = model.gpu.kind[activity] == GpuActivityKind::kSet || direction == CopyDirection::kSet;
+      if (work != GpuWork::kCopy || is_set) continue;
+      copies.push_back(time);
+      if (direction == CopyDirection::kHostToDevice) to_device.push_back(time);
+      if (direction == CopyDirection::kDeviceToHost) from_device.push_back(time);
+    }
+    GpuTimeline& timeline = timelines.emplace_back();
+    timeline.compute_twice = CoveredTwice(compute);
+    timeline.copies_twice = CoveredTwice(copies);
+    timeline.compute = IntervalSet(std::move(compute));
+    timeline.communication = IntervalSet(std::move(communication));
+    timeline.copies = IntervalSet(std::move(copies));
+    timeline.to_device = IntervalSet(std::move(to_device));
+    timeline.from_device = IntervalSet(std::move(from_device));
+    timeline.busy = IntervalSet(std::move(busy));
   }
   return timelines;
 }
@@ -253,26 +234,24 @@ std::vector<MeasuredTime> MeasuredTimes(const TraceModel& model, const std::vect
 
 std::vector<DeviceWork> WorkOfDevices(const TraceModel& model, const std::vector<MeasuredTime>& times) {
   std::vector<DeviceWork> works;
-  std::map<GpuDeviceIndex, std::array<std::vector<Interval>, kWorks>> spans;
-  std::map<GpuDeviceIndex, DeviceWork> devices;
   const GpuActivityColumns& gpu = model.gpu;
-  for (GpuIndex i = 0; i < gpu.size(); ++i) {
-    const GpuDeviceIndex device = gpu.device[i];
-    DeviceWork& work = devices[device];
+  for (GpuDeviceIndex device = 0; device < model.gpu_devices.size(); ++device) {
+    const auto [begin, end] = GpuRangeOf(model, device);
+    if (begin == end) continue;
     const IntervalSet& time = times[model.gpu_devices[device].process].time;
-    spans[device][static_cast<size_t>(GpuWorkOf(model, i))].push_back({gpu.start_ns[i], gpu.end_ns[i]});
-    (gpu.source[i] == GpuTimeSource::kEvents ? work.is_events : work.is_cupti) = true;
-    if (time.CoveredNs(gpu.start_ns[i], gpu.start_ns[i] + 1) == 0) continue;
-    const bool is_copy = gpu.kind[i] == GpuActivityKind::kCopy || gpu.kind[i] == GpuActivityKind::kSet;
-    ++(is_copy ? work.copies : work.kernels);
-    work.copied_bytes += is_copy ? static_cast<int64_t>(gpu.bytes[i]) : 0;
-  }
-  for (auto& [device, work] : devices) {
-    const IntervalSet& time = times[model.gpu_devices[device].process].time;
+    DeviceWork& work = works.emplace_back();
     work.device = device;
-    IntervalSet* const kSets[kWorks] = {&work.compute, &work.copy, &work.communication};
-    for (size_t i = 0; i < kWorks; ++i) *kSets[i] = IntervalSet(std::move(spans[device][i])).Intersection(time);
-    works.push_back(std::move(work));
+    std::array<std::vector<Interval>, 3> spans;  // by GpuWork
+    for (GpuIndex i = begin; i < end; ++i) {
+      spans[static_cast<size_t>(GpuWorkOf(model, i))].push_back({gpu.start_ns[i], gpu.end_ns[i]});
+      (gpu.source[i] == GpuTimeSource::kEvents ? work.is_events : work.is_cupti) = true;
+      if (time.CoveredNs(gpu.start_ns[i], gpu.start_ns[i] + 1) == 0) continue;
+      const bool is_copy = gpu.kind[i] == GpuActivityKind::kCopy || gpu.kind[i] == GpuActivityKind::kSet;
+      ++(is_copy ? work.copies : work.kernels);
+      work.copied_bytes += is_copy ? static_cast<int64_t>(gpu.bytes[i]) : 0;
+    }
+    IntervalSet* const sets[] = {&work.compute, &work.copy, &work.communication};
+    for (size_t i = 0; i < spans.size(); ++i) *sets[i] = IntervalSet(std::move(spans[i])).Intersection(time);
   }
   return works;
 }

@@ -35,6 +35,91 @@ bool IsCopyBeyondDevice(const TraceModel& model, GpuIndex activity) {
   return direction != CopyDirection::kSet && direction != CopyDirection::kDeviceToDevice;
 }
 
+// Follows one thread forward in time: what it did while a GPU had nothing to do, and how far ahead it would be if it had not
+// waited for the GPU.
+class HostWatch {
+ public:
+  HostWatch(const TraceModel& model, const HostRules& rules, ThreadIndex thread)
+      : rules_(rules), states_(rules.StatesOf(thread)), thread_(model, rules.activities(), thread) {}
+
+  struct Seen {
+    int64_t start_ns = 0;
+    int64_t end_ns = 0;
+    Activity activity;
+  };
+  // What the thread did in [start_ns, end_ns), piece by piece. Spans must be disjoint and ascending.
+  void Watch(int64_t start_ns, int64_t end_ns, const std::function<void(const Seen&)>& take) {
+    while (thread_.next_time_ns() <= start_ns && thread_.next_time_ns() != INT64_MAX) Next();
+    while (start_ns < end_ns) {
+      const int64_t until_ns = std::min(end_ns, thread_.next_time_ns());
+      if (start_ns < until_ns) {
+        if (rules_.WaitsForGpu(thread_.now())) watched_ns_ += until_ns - start_ns;
+        take({start_ns, until_ns, thread_.now()});
+      }
+      start_ns = std::max(start_ns, until_ns);
+      if (start_ns < end_ns) Next();
+    }
+  }
+
+  // At the piece that is being taken: the call in which the thread last waited for the GPU (kNone: none yet), and up to
+  // that part of its waiting that has been neither used nor watched yet. Waits without a request for work between them
+  // count as one, named after the longest.
+  CallIndex last_wait() const { return last_wait_; }
+  int64_t UseWaited(int64_t wanted_ns) {
+    const int64_t used_ns = std::min(wanted_ns, waited_ns_);
+    waited_ns_ -= used_ns;
+    return used_ns;
+  }
+
+  // How much of a time in which it had something to do it had no processor for, by the looks around it: as a part of what
+  // it was not blocked in, or, where it may have been, of all. What rounding leaves is added to later times.
+  int64_t WithoutProcessor(const Interval& time, bool may_be_blocked) {
+    if (states_ == nullptr || time.start_ns >= time.end_ns) return 0;
+    const StateSums sums = states_->In(time);
+    const int64_t of_ns = may_be_blocked ? sums.wall_ns : sums.running_ns + sums.queued_ns;
+    if (of_ns <= 0 || sums.queued_ns <= 0) return 0;
+    const auto length_ns = static_cast<double>(time.end_ns - time.start_ns);
+    left_ns_ += length_ns * std::min(1.0, static_cast<double>(sums.queued_ns) / static_cast<double>(of_ns));
+    const auto taken_ns = static_cast<int64_t>(std::min(left_ns_, length_ns));
+    left_ns_ -= static_cast<double>(taken_ns);
+    return taken_ns;
+  }
+
+ private:
+  void Next() {
+    const int64_t end_ns = thread_.next_time_ns();
+    if (rules_.WaitsForGpu(thread_.now())) AddWait(piece_start_ns_, end_ns, thread_.now().index);
+    piece_start_ns_ = end_ns;
+    thread_.Step();
+  }
+
+  // A wait may have several parts: the driver's call may be inside the runtime's, and .item() waits in a copy and then,
+  // with nothing left to wait for, in cudaStreamSynchronize.
+  void AddWait(int64_t start_ns, int64_t end_ns, CallIndex call) {
+    const std::vector<int64_t>& asked = rules_.AskedBy(thread_.thread());
+    bool has_asked = false;
+    for (; next_asked_ < asked.size() && asked[next_asked_] < end_ns; ++next_asked_)
+      has_asked |= asked[next_asked_] < start_ns;
+    if (has_asked) waited_ns_ = longest_wait_ns_ = 0;
+    waited_ns_ += end_ns - start_ns - watched_ns_;
+    watched_ns_ = 0;
+    if (end_ns - start_ns < longest_wait_ns_) return;
+    longest_wait_ns_ = end_ns - start_ns;
+    last_wait_ = call;
+  }
+
+  const HostRules& rules_;
+  const ThreadStates* const states_;
+  ThreadActivity thread_;
+  double left_ns_ = 0;  // by WithoutProcessor
+  int64_t piece_start_ns_ = INT64_MIN;
+  size_t next_asked_ = 0;  // of AskedBy: not before the last wait's end
+  CallIndex last_wait_ = kNone;
+  int64_t longest_wait_ns_ = 0;
+  int64_t waited_ns_ = 0;
+  int64_t watched_ns_ = 0;  // of the current wait
+};
+
 class IdleDivision {
  public:
   IdleDivision(const TraceModel& model, const HostRules& rules, const GpuTimeline& timeline, GpuDeviceIndex device,
@@ -271,62 +356,6 @@ ScopeIndex HostRules::InputAround(const Activity& activity) const {
 bool HostRules::WaitsForGpu(const Activity& activity) const {
   return activity.kind == ActivityKind::kWaiting ||
          (activity.kind == ActivityKind::kCall && IsBlockingCopy(activity.index));
-}
-
-HostWatch::HostWatch(const TraceModel& model, const HostRules& rules, ThreadIndex thread)
-    : rules_(rules), states_(rules.StatesOf(thread)), thread_(model, rules.activities(), thread) {}
-
-void HostWatch::Watch(int64_t start_ns, int64_t end_ns, const std::function<void(const Seen&)>& take) {
-  while (thread_.next_time_ns() <= start_ns && thread_.next_time_ns() != INT64_MAX) Next();
-  while (start_ns < end_ns) {
-    const int64_t until_ns = std::min(end_ns, thread_.next_time_ns());
-    if (start_ns < until_ns) {
-      if (rules_.WaitsForGpu(thread_.now())) watched_ns_ += until_ns - start_ns;
-      take({start_ns, until_ns, thread_.now()});
-    }
-    start_ns = std::max(start_ns, until_ns);
-    if (start_ns < end_ns) Next();
-  }
-}
-
-int64_t HostWatch::UseWaited(int64_t wanted_ns) {
-  const int64_t used_ns = std::min(wanted_ns, waited_ns_);
-  waited_ns_ -= used_ns;
-  return used_ns;
-}
-
-int64_t HostWatch::WithoutProcessor(const Interval& time, bool may_be_blocked) {
-  if (states_ == nullptr || time.start_ns >= time.end_ns) return 0;
-  const StateSums sums = states_->In(time);
-  const int64_t of_ns = may_be_blocked ? sums.wall_ns : sums.running_ns + sums.queued_ns;
-  if (of_ns <= 0 || sums.queued_ns <= 0) return 0;
-  const auto length_ns = static_cast<double>(time.end_ns - time.start_ns);
-  left_ns_ += length_ns * std::min(1.0, static_cast<double>(sums.queued_ns) / static_cast<double>(of_ns));
-  const auto taken_ns = static_cast<int64_t>(std::min(left_ns_, length_ns));
-  left_ns_ -= static_cast<double>(taken_ns);
-  return taken_ns;
-}
-
-void HostWatch::Next() {
-  const int64_t end_ns = thread_.next_time_ns();
-  if (rules_.WaitsForGpu(thread_.now())) AddWait(piece_start_ns_, end_ns, thread_.now().index);
-  piece_start_ns_ = end_ns;
-  thread_.Step();
-}
-
-// A wait may have several parts: the driver's call may be inside the runtime's, and .item() waits in a copy and then,
-// with nothing left to wait for, in cudaStreamSynchronize.
-void HostWatch::AddWait(int64_t start_ns, int64_t end_ns, CallIndex call) {
-  const std::vector<int64_t>& asked = rules_.AskedBy(thread_.thread());
-  bool has_asked = false;
-  for (; next_asked_ < asked.size() && asked[next_asked_] < end_ns; ++next_asked_)
-    has_asked |= asked[next_asked_] < start_ns;
-  if (has_asked) waited_ns_ = longest_wait_ns_ = 0;
-  waited_ns_ += end_ns - start_ns - watched_ns_;
-  watched_ns_ = 0;
-  if (end_ns - start_ns < longest_wait_ns_) return;
-  longest_wait_ns_ = end_ns - start_ns;
-  last_wait_ = call;
 }
 
 }  // namespace dlhook::analyzer::gpu

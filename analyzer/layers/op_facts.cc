@@ -131,6 +131,10 @@ bool IsBiasOp(const Op& op) {
   return op.cudnn() && (op.algorithm == "binary_add" || op.direction == Direction::kBackwardBias);
 }
 
+bool HasSides(const ProductShape& product, int64_t rows, int64_t columns) {
+  return std::minmax(product.m, product.n) == std::minmax(rows, columns);
+}
+
 OpFacts FactsOf(const Op& op) {
   OpFacts facts;
   const bool is_library_op = op.onednn_problem() || op.cudnn() || op.gemm();
@@ -172,6 +176,18 @@ OpFacts FactsOf(const Op& op) {
 bool IsBackward(Direction direction) {
   return direction == Direction::kBackwardData || direction == Direction::kBackwardWeights ||
          direction == Direction::kBackwardBias || direction == Direction::kBackward;
+}
+
+bool MayBeGradientOfA(const ProductShape& forward, const ProductShape& gradient) {
+  return gradient.batch == forward.batch && gradient.k == forward.n && HasSides(gradient, forward.m, forward.k);
+}
+
+bool MayBeGradientOfB(const ProductShape& forward, const ProductShape& gradient) {
+  return gradient.batch == forward.batch && gradient.k == forward.m && HasSides(gradient, forward.k, forward.n);
+}
+
+bool HasSameSizes(const ProductShape& first, const ProductShape& second) {
+  return HasSides(first, second.m, second.n) && first.k == second.k;
 }
 
 std::pair<size_t, size_t> BatchDigits(absl::string_view problem) {

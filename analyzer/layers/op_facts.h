@@ -67,6 +67,12 @@ Operands OperandsOfCall(const TraceModel& model, const std::vector<OpFacts>& fac
 
 bool IsBackward(Direction direction);
 
+// Whether a product may be the gradient of another one's operand, by sizes alone; of both, if the sizes are equal.
+bool MayBeGradientOfA(const ProductShape& forward, const ProductShape& gradient);
+bool MayBeGradientOfB(const ProductShape& forward, const ProductShape& gradient);
+
+bool HasSameSizes(const ProductShape& first, const ProductShape& second);
+
 // Where the batch is in a problem of oneDNN's, which begins with it: "mb8_ic3…", "8x16x32".
 std::pair<size_t, size_t> BatchDigits(absl::string_view problem);
 

@@ -36,11 +36,13 @@ bool IsLikeOthers(const Step& step) {
 
 // The first track of each process; tracks are ordered by time, most first.
 std::vector<const StepTrack*> FirstTracks(const std::vector<StepTrack>& tracks) {
-  std::map<ProcessIndex, const StepTrack*> first;
-  for (const StepTrack& track : tracks) first.try_emplace(track.process, &track);
-  std::vector<const StepTrack*> ordered;
-  for (const auto& [process, track] : first) ordered.push_back(track);
-  return ordered;
+  std::vector<const StepTrack*> first;
+  for (const StepTrack& track : tracks) first.push_back(&track);
+  const auto process_of = [](const StepTrack* track) { return track->process; };
+  std::ranges::stable_sort(first, {}, process_of);
+  const auto others = std::ranges::unique(first, {}, process_of);
+  first.erase(others.begin(), others.end());
+  return first;
 }
 
 int64_t CommonBatch(const ComparedSteps& steps) {
@@ -79,20 +81,26 @@ std::pair<int64_t, int64_t> DistanceOf(const std::vector<Step>& steps, const std
   return regular;
 }
 
+template <typename IsIt>
+int64_t NsOfPhases(const Step& step, IsIt is_it) {
+  int64_t ns = 0;
+  for (const PhaseInterval& phase : step.phases) ns += is_it(phase.kind) ? phase.end_ns - phase.start_ns : 0;
+  return ns;
+}
+
 int64_t InputNs(const Step& step) {
-  int64_t input_ns = 0;
-  for (const PhaseInterval& phase : step.phases) {
-    if (phase.kind == PhaseKind::kInput) input_ns += phase.end_ns - phase.start_ns;
-  }
-  return input_ns;
+  return NsOfPhases(step, [](PhaseKind kind) { return kind == PhaseKind::kInput; });
 }
 
 // Without what the program does before it: saving a checkpoint, say.
 int64_t PassesNs(const Step& step) {
-  int64_t ns = 0;
-  for (const PhaseInterval& phase : step.phases)
-    ns += phase.kind != PhaseKind::kUnknown ? phase.end_ns - phase.start_ns : 0;
-  return step.phases.empty() ? DurationOf(step) : ns;
+  if (step.phases.empty()) return DurationOf(step);
+  return NsOfPhases(step, [](PhaseKind kind) { return kind != PhaseKind::kUnknown; });
+}
+
+// The same track without its steps.
+StepTrack Emptied(const StepTrack& track) {
+  return {.process = track.process, .thread = track.thread, .by_kind_only = track.by_kind_only};
 }
 
 void AddValidation(const std::vector<const StepTrack*>& all, ComparedSteps& steps) {
@@ -118,9 +126,7 @@ void AddValidation(const std::vector<const StepTrack*>& all, ComparedSteps& step
 // `all`: the steps of the run.
 void AddInterrupted(const std::vector<const StepTrack*>& all, ComparedSteps& steps) {
   for (const StepTrack* const track : all) {
-    StepTrack& interrupted = steps.interrupted_tracks.emplace_back();
-    interrupted.process = track->process;
-    interrupted.thread = track->thread;
+    StepTrack& interrupted = steps.interrupted_tracks.emplace_back(Emptied(*track));
     std::vector<int64_t> numbers;
     int64_t number = 0;
     StepKind before = steps.kind;
@@ -146,6 +152,10 @@ void AddInterrupted(const std::vector<const StepTrack*>& all, ComparedSteps& ste
       std::tie(steps.interrupted_every, steps.interrupted_regularly) = DistanceOf(interrupted.steps, numbers);
     }
   }
+}
+
+bool HasCounted(const StepTrack& track, StepKind kind) {
+  return absl::c_any_of(track.steps, [&](const Step& step) { return step.kind == kind && step.counts(); });
 }
 
 // "6th", "22nd".
@@ -266,27 +276,26 @@ std::vector<StepTrack> Judged(std::vector<StepTrack> tracks) {
 
 void LeftOutSteps::Add(const Step& step) {
   ++all;
-  warm_up += step.left_out == LeftOut::kWarmUp ? 1 : 0;
-  other += step.left_out == LeftOut::kOther ? 1 : 0;
-  not_recorded += step.left_out == LeftOut::kNotRecorded ? 1 : 0;
-  slow += step.left_out == LeftOut::kSlow ? 1 : 0;
-  cut_short += step.left_out == LeftOut::kCutShort ? 1 : 0;
-  if (step.left_out != LeftOut::kMuchLonger) return;
-  ++longer;
-  longer_ns += DurationOf(step);
+  ++counts[static_cast<size_t>(step.left_out)];
+  if (step.left_out == LeftOut::kMuchLonger) longer_ns += DurationOf(step);
 }
 
 std::string LeftOutSteps::Text() const {
+  static constexpr std::pair<LeftOut, const char*> kWords[] = {{LeftOut::kWarmUp, " of warm-up"},
+                                                               {LeftOut::kOther, " unlike the others"},
+                                                               {LeftOut::kNotRecorded, " not recorded in full"},
+                                                               {LeftOut::kSlow, " recorded for being slow"}};
+  const auto count = [this](LeftOut why) { return counts[static_cast<size_t>(why)]; };
   std::vector<std::string> parts;
-  if (warm_up > 0) parts.push_back(absl::StrCat(warm_up, " of warm-up"));
-  if (other > 0) parts.push_back(absl::StrCat(other, " unlike the others"));
-  if (not_recorded > 0) parts.push_back(absl::StrCat(not_recorded, " not recorded in full"));
-  if (slow > 0) parts.push_back(absl::StrCat(slow, " recorded for being slow"));
-  if (longer > 0) {
+  for (const auto& [why, words] : kWords) {
+    if (count(why) > 0) parts.push_back(absl::StrCat(count(why), words));
+  }
+  if (const int64_t longer = count(LeftOut::kMuchLonger); longer > 0) {
     parts.push_back(
         absl::StrCat(longer, " much longer of ", HumanTime(longer_ns / longer), longer > 1 ? " on average" : ""));
   }
-  if (cut_short > 0) parts.push_back(cut_short == 1 ? "the last one" : absl::StrCat(cut_short, " last ones"));
+  if (const int64_t last = count(LeftOut::kCutShort); last > 0)
+    parts.push_back(last == 1 ? "the last one" : absl::StrCat(last, " last ones"));
   if (parts.size() < 2) return absl::StrJoin(parts, "");
   return absl::StrCat(absl::StrJoin(parts.begin(), parts.end() - 1, ", "), " and ", parts.back());
 }
@@ -338,13 +347,8 @@ std::vector<int64_t> ComparedSteps::Durations() const {
 std::vector<StepKind> KindsOfSteps(const std::vector<StepTrack>& tracks) {
   std::vector<StepKind> kinds;
   for (StepKind kind : {StepKind::kTraining, StepKind::kInference, StepKind::kUnknown}) {
-    for (const StepTrack* track : FirstTracks(tracks)) {
-      const bool has_kind =
-          absl::c_any_of(track->steps, [&](const Step& step) { return step.kind == kind && step.counts(); });
-      if (!has_kind) continue;
-      kinds.push_back(kind);
-      break;
-    }
+    const auto has_kind = [kind](const StepTrack* track) { return HasCounted(*track, kind); };
+    if (absl::c_any_of(FirstTracks(tracks), has_kind)) kinds.push_back(kind);
   }
   return kinds;
 }
@@ -352,11 +356,9 @@ std::vector<StepKind> KindsOfSteps(const std::vector<StepTrack>& tracks) {
 ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, StepKind kind) {
   ComparedSteps chosen;
   chosen.kind = kind;
-  for (const StepTrack* track : FirstTracks(tracks)) {
-    StepTrack& own = chosen.tracks.emplace_back();
-    own.process = track->process;
-    own.thread = track->thread;
-    own.by_kind_only = track->by_kind_only;
+  const std::vector<const StepTrack*> first = FirstTracks(tracks);
+  for (const StepTrack* track : first) {
+    StepTrack& own = chosen.tracks.emplace_back(Emptied(*track));
     own.steps.reserve(track->steps.size());
     for (const Step& step : track->steps) {
       if (step.kind != kind) continue;
@@ -371,12 +373,10 @@ ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, StepKind kind) {
       step.sort.clear();
     }
   }
-  AddInterrupted(FirstTracks(tracks), chosen);
-  AddValidation(FirstTracks(tracks), chosen);
+  AddInterrupted(first, chosen);
+  AddValidation(first, chosen);
   chosen.batch = CommonBatch(chosen);
-  chosen.other_threads = absl::c_count_if(tracks, [&](const StepTrack& track) {
-    return absl::c_any_of(track.steps, [&](const Step& step) { return step.kind == kind && step.counts(); });
-  });
+  chosen.other_threads = absl::c_count_if(tracks, [&](const StepTrack& track) { return HasCounted(track, kind); });
   chosen.other_threads -= absl::c_count_if(chosen.tracks, [](const StepTrack& track) { return !track.steps.empty(); });
   return chosen;
 }
@@ -397,10 +397,7 @@ std::vector<ComparedSteps> CutIntoBlocks(const ComparedSteps& steps, size_t bloc
     for (const StepTrack& track : steps.tracks) {
       const size_t begin = block * track.steps.size() / cut.size();
       const size_t end = (block + 1) * track.steps.size() / cut.size();
-      StepTrack& part = cut[block].tracks.emplace_back();
-      part.process = track.process;
-      part.thread = track.thread;
-      part.by_kind_only = track.by_kind_only;
+      StepTrack& part = cut[block].tracks.emplace_back(Emptied(track));
       part.steps.assign(track.steps.begin() + static_cast<std::ptrdiff_t>(begin),
                         track.steps.begin() + static_cast<std::ptrdiff_t>(end));
     }

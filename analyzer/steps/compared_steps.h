@@ -8,7 +8,7 @@ namespace dlhook::analyzer::inline steps {
 // Steps of a kind, and what is in no mean of them (LeftOut).
 struct LeftOutSteps {
   int64_t all = 0;
-  int64_t warm_up = 0, other = 0, not_recorded = 0, slow = 0, cut_short = 0, longer = 0;
+  std::array<int64_t, kLeftOuts> counts = {};  // by LeftOut
   int64_t longer_ns = 0;
 
   void Add(const Step& step);

@@ -12,8 +12,6 @@ namespace {
 
 using Scope = ScopeKind;
 
-bool IsInBackward(LayerDirection direction) { return IsBackward(direction) || direction == LayerDirection::kRecompute; }
-
 MomentKind KindOf(Direction direction) {
   if (direction == Direction::kForward) return MomentKind::kForward;
   if (IsBackward(direction)) return MomentKind::kBackward;
@@ -86,11 +84,13 @@ class Collector {
 
   // Where TensorFlow runs a function or a session, not an operation that Python calls.
   bool RunsFunction(ScopeIndex scope) const {
-    if (model_.names[model_.scopes.look[scope].name] == "SessionRun") return true;
-    while (scope != kNone && !absl::StartsWith(model_.names[model_.scopes.look[scope].name], "EagerLocalExecute: "))
+    if (NameOf(scope) == "SessionRun") return true;
+    while (scope != kNone && !absl::StartsWith(NameOf(scope), "EagerLocalExecute: "))
       scope = model_.scopes.parent[scope];
-    return scope == kNone || absl::StartsWith(model_.names[model_.scopes.look[scope].name], "EagerLocalExecute: __");
+    return scope == kNone || absl::StartsWith(NameOf(scope), "EagerLocalExecute: __");
   }
+
+  absl::string_view NameOf(ScopeIndex scope) const { return model_.names[model_.scopes.look[scope].name]; }
 
   std::vector<Moments::FunctionRun> FunctionRuns() const {
     std::vector<Moments::FunctionRun> runs;
@@ -327,9 +327,8 @@ class Collector {
     const MomentKind kind = KindOf(place.direction);
     if (kind == MomentKind::kForward && !has_work_[scope]) return MomentKind::kOther;
     // What an optimizer reads is ready before the step.
-    const absl::string_view name = model_.names[model_.scopes.look[scope].name];
-    if (kind == MomentKind::kUpdate && absl::EndsWith(name, ":ReadVariableOp")) return MomentKind::kOther;
-    return kind;
+    const bool is_read = kind == MomentKind::kUpdate && absl::EndsWith(NameOf(scope), ":ReadVariableOp");
+    return is_read ? MomentKind::kOther : kind;
   }
 
   void CollectCalls() {
@@ -411,7 +410,7 @@ class Collector {
 }  // namespace
 
 MomentKind KindOf(LayerDirection direction) {
-  if (IsInBackward(direction)) return MomentKind::kBackward;
+  if (IsBackward(direction) || direction == LayerDirection::kRecompute) return MomentKind::kBackward;
   if (direction == LayerDirection::kForward) return MomentKind::kForward;
   if (direction == LayerDirection::kUpdate) return MomentKind::kUpdate;
   return MomentKind::kOther;

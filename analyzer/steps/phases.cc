@@ -194,11 +194,14 @@ void LeaveOutCut(const TraceModel& model, StepTrack& track) {
 
 // What was recorded before and after a stop is of different steps.
 void LeaveOutStopped(const TraceModel& model, StepTrack& track) {
-  for (const RecordingStop& stop : model.recording_stops) {
-    if (stop.process != track.process) continue;
-    std::erase_if(track.steps,
-                  [&](const Step& step) { return step.start_ns < stop.end_ns && stop.start_ns < step.end_ns; });
-  }
+  auto stop = model.recording_stops.begin();  // as steps, in order of time
+  std::erase_if(track.steps, [&](const Step& step) {
+    const auto is_over = [&](const RecordingStop& s) {
+      return s.process != track.process || s.end_ns <= step.start_ns;
+    };
+    stop = std::find_if_not(stop, model.recording_stops.end(), is_over);
+    return stop != model.recording_stops.end() && stop->start_ns < step.end_ns;
+  });
 }
 
 std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attribution& attribution, ProcessIndex process,
@@ -217,6 +220,7 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
     }
   }
   for (StepTrack& track : tracks) {
+    for (Step& step : track.steps) CutToStep(step);
     LeaveOutCut(model, track);
     LeaveOutStopped(model, track);
     LeaveOutPauses(model, moments, &track);
@@ -225,10 +229,7 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
   std::erase_if(tracks, [](const StepTrack& track) { return track.steps.empty(); });
   for (StepTrack& track : tracks) {
     SetHasScopes(model, moments, track);
-    for (Step& step : track.steps) {
-      step.thread = track.thread;
-      CutToStep(step);
-    }
+    for (Step& step : track.steps) step.thread = track.thread;
     SetBatchesOfSteps(model, attribution, track);
   }
   NameSteps(model, tracks);
@@ -251,9 +252,8 @@ const char* StepKindName(StepKind kind) {
 }
 
 const char* LeftOutName(LeftOut left_out) {
-  constexpr const char* kNames[] = {"",     "warm-up",  "unlike the others", "not recorded",
-                                    "slow", "the last", "much longer"};
-  static_assert(std::size(kNames) == static_cast<size_t>(LeftOut::kMuchLonger) + 1);
+  constexpr const char* kNames[kLeftOuts] = {"",     "warm-up",  "unlike the others", "not recorded",
+                                             "slow", "the last", "much longer"};
   return kNames[static_cast<size_t>(left_out)];
 }
 

@@ -32,7 +32,7 @@ enum class LeftOut : uint8_t {
   kCutShort,     // the last of its track: none begins after it, so that it seems shorter. A request ends by itself
   kMuchLonger,   // than others of its kind and sort: InterruptedNs
 };
-
+constexpr size_t kLeftOuts = 7;
 const char* LeftOutName(LeftOut left_out);  // "much longer"; kNot: empty
 
 struct Step {

@@ -311,14 +311,10 @@ class Assembler {
     if (first == begin) {
       if (has_cuts_) drafts.push_back({begin, end, kind});
     } else if (!drafts.empty()) {
-      drafts.back().end = std::max(drafts.back().end, EndOfTail(first, end));
+      // An input that was requested but not used (the end of an epoch) does not belong to the step before it.
+      while (end > first && items_[end - 1].kind == MomentKind::kInput) --end;
+      drafts.back().end = std::max(drafts.back().end, end);
     }
-  }
-
-  // An input that was requested but not used (the end of an epoch) does not belong to the step before it.
-  size_t EndOfTail(size_t first, size_t end) const {
-    while (end > first && items_[end - 1].kind == MomentKind::kInput) --end;
-    return end;
   }
 
   // Which optimizers ran, identified by name and call site.
@@ -473,13 +469,7 @@ class Assembler {
         steps[i].end_ns = steps[i + 1].start_ns;
       }
       steps[i].end_ns = std::min(steps[i].end_ns, steps[i + 1].start_ns);
-      ClipPhases(steps[i]);
     }
-  }
-
-  static void ClipPhases(Step& step) {
-    while (!step.phases.empty() && step.phases.back().start_ns >= step.end_ns) step.phases.pop_back();
-    if (!step.phases.empty()) step.phases.back().end_ns = std::min(step.phases.back().end_ns, step.end_ns);
   }
 
   // What follows a network's last layer belongs to its request, and so does what precedes the first one; requests are

@@ -9,7 +9,9 @@
 // period, more of the same work at the same or another batch size (an evaluation loop, a smaller last batch).
 #pragma once
 
-#include "analyzer/model/op.h"
+#include <cstddef>
+#include <cstdint>
+#include <vector>
 
 namespace dlhook::analyzer::inline steps {
 
@@ -47,13 +49,5 @@ struct StepPattern {
 };
 
 StepPattern FindSteps(const StepSequence& sequence);
-
-struct SymbolTable {
-  std::vector<uint32_t> of_op;  // per op of the model
-  std::vector<StepSymbol> symbols;
-};
-// Ops that differ only in leading dimensions, implementation or the function called share a symbol. `with_shapes` false: by
-// kind and direction only, for programs whose shapes change from step to step.
-SymbolTable MakeSymbols(const std::vector<Op>& ops, bool with_shapes);
 
 }  // namespace dlhook::analyzer::steps

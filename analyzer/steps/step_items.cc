@@ -104,36 +104,27 @@ class FunctionSteps {
 class ItemMaker {
  public:
   ItemMaker(const Moments& moments, const Attribution& attribution, const NumberSet& trained_links, bool updates_apart)
-      : moments_(moments),
-        function_steps_(moments),
-        trained_links_(trained_links),
-        updates_apart_(updates_apart),
-        last_rank_(1),
-        final_rank_(1),
-        first_passes_(1) {
+      : moments_(moments), function_steps_(moments), trained_links_(trained_links), updates_apart_(updates_apart) {
     std::map<std::string, Network> networks = {{"", 0}};
     for (const Layer& layer : attribution.layers) {
-      network_.push_back(networks.try_emplace(layer.model, static_cast<Network>(networks.size())).first->second);
-      is_loss_.push_back(layer.type == "loss");
-      is_weight_.push_back(ComputesWeight(layer));
+      const auto network = networks.try_emplace(layer.model, static_cast<Network>(networks.size())).first->second;
+      layers_.push_back({network, layer.type == "loss", ComputesWeight(layer)});
     }
-    last_rank_.resize(networks.size());
-    final_rank_.resize(networks.size());
-    first_passes_.resize(networks.size());
+    networks_.resize(networks.size());
     for (size_t i = 0; i < moments_.size(); ++i) {
       if (moments_.KindOf(i) != MomentKind::kForward) continue;
       const Moment moment = moments_[i];
       if (IsLoss(moment)) continue;
-      FirstPass& first = first_passes_[NetworkOf(moment)];
-      if (first.begin == SIZE_MAX) first.begin = i;
-      if (moment.rank == moments_[first.begin].rank) first.last = i;
-      uint32_t& last = last_rank_[NetworkOf(moment)];
-      last = std::max(last, moment.rank);
-      final_rank_[NetworkOf(moment)] = moment.rank;
+      Passes& of = networks_[NetworkOf(moment)];
+      if (of.begin == SIZE_MAX) of.begin = i;
+      if (moment.rank == moments_[of.begin].rank) of.last = i;
+      of.last_rank = std::max(of.last_rank, moment.rank);
+      of.final_rank = moment.rank;
     }
     for (size_t i = moments_.size(); i-- > 0;) {
       if (moments_.KindOf(i) != MomentKind::kForward || IsLoss(moments_[i])) continue;
-      if (moments_[i].rank == final_rank_[NetworkOf(moments_[i])]) first_passes_[NetworkOf(moments_[i])].end = i;
+      Passes& of = networks_[NetworkOf(moments_[i])];
+      if (moments_[i].rank == of.final_rank) of.end = i;
     }
   }
 
@@ -204,7 +195,7 @@ class ItemMaker {
   }
 
   // Work without a layer belongs to the one without a name.
-  Network NetworkOf(const Moment& moment) const { return moment.layer == kNone ? 0 : network_[moment.layer]; }
+  Network NetworkOf(const Moment& moment) const { return moment.layer == kNone ? 0 : layers_[moment.layer].network; }
 
   // A graph counts its steps and updates its metrics whenever the executor runs these nodes; weights are updated after
   // their gradients.
@@ -229,7 +220,7 @@ class ItemMaker {
 
   // A weight that is computed is a part of the pass around it, or begins the next one: whoever looks at it runs none.
   bool IsWeight(const Moment& moment) {
-    if (moment.kind != MomentKind::kForward || moment.layer == kNone || !is_weight_[moment.layer]) return false;
+    if (moment.kind != MomentKind::kForward || moment.layer == kNone || !layers_[moment.layer].is_weight) return false;
     const bool in_pass = !items_.empty() && items_.back().kind == MomentKind::kForward && !is_cut_;
     if (in_pass) items_.back().end_ns = std::max(items_.back().end_ns, moment.end_ns);
     if (!in_pass && !weight_ns_) weight_ns_ = moment.start_ns;
@@ -293,7 +284,8 @@ class ItemMaker {
         if (moment.start_ns >= input_end_ns_) item.lacks_input = false;
       }
     }
-    if (moment.rank == last_rank_[NetworkOf(moment)]) last_layer_in_ = static_cast<size_t>(&item - items_.data());
+    if (moment.rank == networks_[NetworkOf(moment)].last_rank)
+      last_layer_in_ = static_cast<size_t>(&item - items_.data());
     last_forward_ = moment;
   }
 
@@ -342,16 +334,15 @@ class ItemMaker {
     if (!last_forward_) return false;
     if (moment.rank != first.rank) {
       // Others never begin as the first pass does, which made what they keep (a cache): behind the last layer one of those begins.
-      const FirstPass& of_first = first_passes_[NetworkOf(moment)];
-      const uint32_t final_rank = final_rank_[NetworkOf(moment)];
-      return run.first == of_first.begin && of_first.last < of_first.end && last_forward_->rank == final_rank &&
-             moment.rank < final_rank;
+      const Passes& of = networks_[NetworkOf(moment)];
+      return run.first == of.begin && of.last < of.end && last_forward_->rank == of.final_rank &&
+             moment.rank < of.final_rank;
     }
     const bool may_differ = moment.is_scope && last_forward_->rank != moment.rank;
     if (moment.name != first.name && !(may_differ && PassesOn(moment, first))) return false;
     // A cell in a loop repeats before the pass is complete; behind the last layer a pass may go on (x[:, -1]).
     if (IsLoss(*last_forward_) || last_layer_in_ == static_cast<size_t>(&run - items_.data())) return true;
-    return last_forward_->rank == final_rank_[NetworkOf(*last_forward_)];
+    return last_forward_->rank == networks_[NetworkOf(*last_forward_)].final_rank;
   }
 
   // Whether it is a module that the run's network has, too (one activation for all networks), which is named after the first
@@ -380,7 +371,7 @@ class ItemMaker {
     return false;
   }
 
-  bool IsLoss(const Moment& moment) const { return moment.layer != kNone && is_loss_[moment.layer]; }
+  bool IsLoss(const Moment& moment) const { return moment.layer != kNone && layers_[moment.layer].is_loss; }
 
   const Moments& moments_;
   const FunctionSteps function_steps_;
@@ -389,17 +380,19 @@ class ItemMaker {
   size_t function_step_ = SIZE_MAX;           // the last one …
   int64_t input_end_ns_ = 0;                  // of the last batch that was fetched during a pass
   std::map<MomentKind, size_t> of_function_;  // … and its items
-  std::vector<Network> network_;              // by layer
-  std::vector<bool> is_loss_;                 // by layer
-  std::vector<bool> is_weight_;               // by layer: ComputesWeight
-  std::vector<uint32_t> last_rank_;           // by network
-  // By network, of the run's last pass: layers that ran first in a later pass (a cache's) have ranks behind the last one's.
-  std::vector<uint32_t> final_rank_;
-  // Moments of a network: its first pass's begins; the last of that layer; the first of the layer that ends passes.
-  struct FirstPass {
+  struct OfLayer {
+    Network network;
+    bool is_loss, is_weight;
+  };
+  std::vector<OfLayer> layers_;
+  struct Passes {
+    uint32_t last_rank = 0;
+    uint32_t final_rank =
+        0;  // of the last pass: layers that ran first in a later pass (a cache's) have ranks behind the last one's
+    // Moments: the first pass's begins; the last of that layer; the first of the layer that ends passes.
     size_t begin = SIZE_MAX, last = 0, end = SIZE_MAX;
   };
-  std::vector<FirstPass> first_passes_;  // by network
+  std::vector<Passes> networks_;
   std::optional<Moment> last_forward_;
   uint32_t own_rank_ = 0;            // of the last run's network
   size_t at_ = 0;                    // the moment that is taken

@@ -95,7 +95,7 @@ class SizeSorter {
 class RangeFinder {
  public:
   RangeFinder(const TraceModel& model, const std::vector<StepTrack>& tracks) : model_(model) {
-    for (const StepTrack& track : tracks) FindIn(track);
+    Find(tracks);
     for (const auto& [step, range] : ranges_) ++counts_[range];
     std::map<std::string, std::vector<NameIndex>> alike;
     for (const auto& [range, count] : counts_) alike[WithoutNumbers(model_.names[range])].push_back(range);
@@ -123,19 +123,25 @@ class RangeFinder {
     return FactsOf(look.kind).is_bracket && !absl::c_linear_search(kOfOthers, model_.roles[look.name]);
   }
 
-  void FindIn(const StepTrack& track) {
+  void Find(const std::vector<StepTrack>& tracks) {
     const auto is_own = [this](const ScopeLook& look) { return IsOwn(look); };
     ForEachScopeThat(model_.scopes, is_own, [&](ScopeIndex scope) {
       const ThreadIndex thread = model_.scopes.thread[scope];
-      if (model_.threads[thread].process != track.process || (track.thread != kNone && track.thread != thread)) return;
-      const int64_t start_ns = model_.scopes.start_ns[scope];
-      const int64_t end_ns = start_ns + model_.scopes.duration_ns[scope];
-      const auto first = std::partition_point(track.steps.begin(), track.steps.end(),
-                                              [&](const Step& step) { return WorkStart(step) < start_ns; });
-      if (first == track.steps.end() || WorkEnd(*first) > end_ns) return;
-      if (first + 1 != track.steps.end() && WorkStart(*(first + 1)) < end_ns) return;
-      ranges_.try_emplace(&*first, model_.scopes.look[scope].name);  // outer ranges stand before inner ones
+      for (const StepTrack& track : tracks) {
+        const bool is_its = track.thread == kNone || track.thread == thread;
+        if (is_its && model_.threads[thread].process == track.process) NoteIn(track, scope);
+      }
     });
+  }
+
+  // Outer ranges come before inner ones.
+  void NoteIn(const StepTrack& track, ScopeIndex scope) {
+    const int64_t start_ns = model_.scopes.start_ns[scope], end_ns = model_.scopes.EndOf(scope);
+    const auto first = std::partition_point(track.steps.begin(), track.steps.end(),
+                                            [&](const Step& step) { return WorkStart(step) < start_ns; });
+    if (first == track.steps.end() || WorkEnd(*first) > end_ns) return;
+    if (first + 1 != track.steps.end() && WorkStart(*(first + 1)) < end_ns) return;
+    ranges_.try_emplace(&*first, model_.scopes.look[scope].name);
   }
 
   static int64_t WorkStart(const Step& step) {

@@ -26,29 +26,32 @@ std::vector<Asked> AskedInSteps(const TraceModel& model, const StepTrack& track)
   return asked;
 }
 
-// Median durations of the later half of the regular steps, by batch size; of those whose scopes were recorded apart, which
-// may take longer for it. Without the track's last step, which seems shorter.
+// The later half of the steps whose scopes were recorded, which may take longer for it, and of the others, of which a bounded
+// trace has no single calls.
+std::vector<Step*> LaterHalf(const std::vector<Step*>& steps) {
+  std::vector<Step*> later;
+  for (const bool has_scopes : {false, true}) {
+    std::vector<Step*> some;
+    absl::c_copy_if(steps, std::back_inserter(some), [&](const Step* step) { return step->has_scopes == has_scopes; });
+    later.insert(later.end(), some.begin() + static_cast<std::ptrdiff_t>(some.size() / 2), some.end());
+  }
+  return later;
+}
+
+// Median durations of the later half of these, by whether scopes were recorded and by batch size.
 class Medians {
  public:
-  Medians(std::vector<Step*> steps, const Step* last) {
-    std::erase_if(steps, [](const Step* step) { return !step->is_regular; });
-    if (steps.size() > 1 && steps.back() == last) steps.pop_back();
-    count_ = steps.size();
-    std::map<bool, std::vector<const Step*>> by_scopes;
-    for (const Step* step : steps) by_scopes[step->has_scopes].push_back(step);
+  explicit Medians(const std::vector<Step*>& regular) {
     std::map<std::pair<bool, int64_t>, std::vector<int64_t>> durations_ns;
-    for (const auto& [has_scopes, some] : by_scopes) {
-      for (size_t i = some.size() / 2; i < some.size(); ++i) {
-        const int64_t duration_ns = some[i]->end_ns - some[i]->start_ns;
-        durations_ns[{has_scopes, kAnyBatch}].push_back(duration_ns);
-        durations_ns[{has_scopes, some[i]->batch}].push_back(duration_ns);
-      }
+    for (const Step* step : LaterHalf(regular)) {
+      for (const int64_t batch : {kAnyBatch, step->batch})
+        durations_ns[{step->has_scopes, batch}].push_back(step->end_ns - step->start_ns);
     }
     for (auto& [key, some] : durations_ns) {
       if (some.size() >= kEnough || key.second == kAnyBatch) median_ns_[key] = QuartilesOf(some).median;
     }
   }
-  size_t count() const { return count_; }
+
   int64_t Of(const Step& step) const {
     auto found = median_ns_.find({step.has_scopes, step.batch});
     if (found == median_ns_.end()) found = median_ns_.find({step.has_scopes, kAnyBatch});
@@ -57,32 +60,26 @@ class Medians {
 
  private:
   static constexpr int64_t kAnyBatch = -1;
-  size_t count_ = 0;
   std::map<std::pair<bool, int64_t>, int64_t> median_ns_;
 };
 
-// The largest number of calls in the later half of the steps whose scopes were recorded, or not: of others a bounded trace has
-// no single calls.
-int64_t MostCalls(const std::vector<Asked>& asked, const std::vector<Step>& all, std::vector<Step*> steps,
-                  bool has_scopes) {
-  std::erase_if(steps, [&](const Step* step) { return step->has_scopes != has_scopes; });
-  int64_t most = 0;
-  for (size_t i = steps.size() / 2; i < steps.size(); ++i) {
-    most = std::max(most, asked[static_cast<size_t>(steps[i] - all.data())].calls);
-  }
-  return most;
-}
-
 void MarkAlike(const std::vector<Asked>& asked, const std::vector<Step>& all, const std::vector<Step*>& steps) {
-  const Medians medians(steps, &all.back());
-  if (medians.count() < 2) return;
-  const int64_t most_calls[] = {MostCalls(asked, all, steps, false), MostCalls(asked, all, steps, true)};
+  std::vector<Step*> regular;
+  absl::c_copy_if(steps, std::back_inserter(regular), [](const Step* step) { return step->is_regular; });
+  if (regular.size() > 1 && regular.back() == &all.back()) regular.pop_back();  // it seems shorter
+  if (regular.size() < 2) return;
+  const Medians medians(regular);
+  const auto asked_in = [&](const Step& step) { return asked[static_cast<size_t>(&step - all.data())]; };
+  std::map<bool, int64_t> most_calls;  // by whether scopes were recorded
+  for (const Step* step : LaterHalf(steps)) {
+    int64_t& most = most_calls[step->has_scopes];
+    most = std::max(most, asked_in(*step).calls);
+  }
   for (size_t i = 0; i < steps.size() / 2; ++i) {
     Step& step = *steps[i];
     const auto duration_ns = static_cast<double>(step.end_ns - step.start_ns);
     const bool is_slow = duration_ns > kWarmUpFactor * static_cast<double>(medians.Of(step));
-    const Asked& of_step = asked[static_cast<size_t>(&step - all.data())];
-    const bool is_preparing = of_step.prepares || of_step.calls > most_calls[step.has_scopes ? 1 : 0];
+    const bool is_preparing = asked_in(step).prepares || asked_in(step).calls > most_calls[step.has_scopes];
     if (!is_slow && !is_preparing && step.is_regular) return;
     step.is_warm_up = is_slow || is_preparing;
   }

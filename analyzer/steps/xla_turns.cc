@@ -49,10 +49,8 @@ class NextSteps {
     const int64_t start_ns = model_.scopes.start_ns[scope];
     const CompiledLink link = CompiledLink::Of(model_.scopes.link[scope]);
     if (link.op >= model_.compiled_ops.size()) return;
-    const auto step =
-        absl::c_lower_bound(track_.steps, start_ns, [](const Step& of, int64_t ns) { return of.start_ns < ns; });
-    const bool begins = step != track_.steps.end() && step->start_ns == start_ns;
-    if (begins) firsts_[ProgramOf(link.op)].insert(link.op);
+    const Step* const step = LastBegun(track_.steps, start_ns);
+    if (step != nullptr && step->start_ns == start_ns) firsts_[ProgramOf(link.op)].insert(link.op);
     const auto after =
         absl::c_upper_bound(lasts_, start_ns, [](int64_t ns, const LastStep& of) { return ns < of.step->start_ns; });
     if (after == lasts_.begin()) return;

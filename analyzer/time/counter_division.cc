@@ -40,7 +40,7 @@ class CounterDivision {
     for (const CounterTimeline& timeline : run_.timelines) {
       if (timeline.process != process_) continue;
       if (timeline.thread == kNone) {
-        for (size_t i = 0; i < timeline.size(); ++i) DeferInterval(timeline, i);
+        for (size_t i = 0; i < timeline.size(); ++i) Defer(timeline, i, timeline.start_ns[i], timeline.end_ns[i]);
       } else {
         DivideThread(timeline);
       }
@@ -68,17 +68,18 @@ class CounterDivision {
 
   void TakeOwn(const CounterTimeline& timeline, size_t interval, CountedPiece piece) {
     if (piece.kind == ActivityKind::kUnattributed) return Defer(timeline, interval, piece.start_ns, piece.end_ns);
-    const auto part = static_cast<double>(piece.end_ns - piece.start_ns) /
-                      static_cast<double>(timeline.end_ns[interval] - timeline.start_ns[interval]);
+    TakePart(timeline, interval, piece.end_ns - piece.start_ns, piece);
+  }
+
+  // Of what was counted in an interval, that of `part_ns` of it.
+  void TakePart(const CounterTimeline& timeline, size_t interval, int64_t part_ns, CountedPiece piece) {
+    const auto part =
+        static_cast<double>(part_ns) / static_cast<double>(timeline.end_ns[interval] - timeline.start_ns[interval]);
     amounts_.clear();
     for (int64_t amount : timeline.AmountsOf(interval)) amounts_.push_back(static_cast<double>(amount) * part);
     piece.counters = timeline.counters;
     piece.amounts = amounts_;
     take_(piece);
-  }
-
-  void DeferInterval(const CounterTimeline& timeline, size_t interval) {
-    Defer(timeline, interval, timeline.start_ns[interval], timeline.end_ns[interval]);
   }
 
   // A sweep would not reach anything outside the run's time.
@@ -89,8 +90,11 @@ class CounterDivision {
     const int64_t inside_end_ns = std::clamp(end_ns, model_.start_ns, model_.end_ns);
     const int64_t whole_ns = timeline.end_ns[interval] - timeline.start_ns[interval];
     const int64_t outside_ns = (end_ns - start_ns) - (inside_end_ns - inside_start_ns);
-    if (outside_ns > 0)
-      TakeOutside(timeline, interval, static_cast<double>(outside_ns) / static_cast<double>(whole_ns));
+    if (outside_ns > 0) {
+      CountedPiece outside = {{timeline.start_ns[interval], timeline.end_ns[interval]}};
+      outside.is_of_other_threads = timeline.thread == kNone;
+      TakePart(timeline, interval, outside_ns, outside);
+    }
     if (inside_end_ns <= inside_start_ns) return;
     const Pool pool = timeline.thread == kNone ? kOthers : kIdle;
     for (size_t j = 0; j < amounts.size(); ++j) {
@@ -99,18 +103,6 @@ class CounterDivision {
       changes_.push_back({inside_start_ns, timeline.counters[j], pool, rate});
       changes_.push_back({inside_end_ns, timeline.counters[j], pool, -rate});
     }
-  }
-
-  void TakeOutside(const CounterTimeline& timeline, size_t interval, double part) {
-    CountedPiece piece;
-    piece.start_ns = timeline.start_ns[interval];
-    piece.end_ns = timeline.end_ns[interval];
-    piece.is_of_other_threads = timeline.thread == kNone;
-    amounts_.clear();
-    for (int64_t amount : timeline.AmountsOf(interval)) amounts_.push_back(static_cast<double>(amount) * part);
-    piece.counters = timeline.counters;
-    piece.amounts = amounts_;
-    take_(piece);
   }
 
   void DivideRest() {
@@ -183,18 +175,6 @@ bool CountsSinceBirth(const CounterSeries& series) {
          series.running_ns.empty();
 }
 
-using Ranges = std::vector<std::pair<int64_t, int64_t>>;
-
-// The ranges at which a timeline is cut.
-Ranges RangesOf(const std::vector<Claim>& claims) {
-  Ranges ranges;
-  for (const Claim& claim : claims) ranges.emplace_back(claim.start_ns, claim.end_ns);
-  absl::c_sort(ranges);
-  return ranges;
-}
-
-bool IsOfProcess(const CounterSeries& series) { return series.thread == kNone && series.tid == 0; }
-
 class Reader {
  public:
   explicit Reader(const TraceModel& model) : model_(model) { run_.processes.resize(model.processes.size()); }
@@ -233,9 +213,13 @@ class Reader {
   void Add(const CounterSeries& series) {
     const std::vector<size_t> readings = Usable(series);
     if (readings.size() < 2) return;
-    std::map<Ranges, std::vector<size_t>> groups;
-    for (size_t j = 0; j < series.names.size(); ++j) groups[RangesOf(claims_[series.names[j]])].push_back(j);
-    for (const auto& [taken, columns] : groups) AddTimeline(series, readings, taken, columns);
+    std::map<std::vector<Interval>, std::vector<size_t>> groups;
+    for (size_t j = 0; j < series.names.size(); ++j) {
+      std::vector<Interval> taken;
+      for (const Claim& claim : claims_[series.names[j]]) taken.push_back({claim.start_ns, claim.end_ns});
+      groups[IntervalSet(std::move(taken)).intervals()].push_back(j);
+    }
+    for (const auto& [taken, columns] : groups) AddTimeline(series, readings, IntervalSet(taken), columns);
     for (size_t j = 0; j < series.names.size(); ++j) {
       claims_[series.names[j]].push_back({series.time_ns[readings.front()], series.time_ns[readings.back()],
                                           CountsSinceBirth(series), ValueOf(series, readings.front(), j),
@@ -287,41 +271,28 @@ class Reader {
     return static_cast<int64_t>(static_cast<__int128>(amount) * (time_ns - start_ns) / (end_ns - start_ns));
   }
 
-  void AddTimeline(const CounterSeries& series, const std::vector<size_t>& readings, const Ranges& taken,
+  void AddTimeline(const CounterSeries& series, const std::vector<size_t>& readings, const IntervalSet& taken,
                    const std::vector<size_t>& columns) {
-    CounterTimeline timeline;
-    timeline.process = series.process;
-    timeline.thread = series.thread;
-    timeline.tid = series.tid;
+    CounterTimeline timeline = {.process = series.process, .thread = series.thread, .tid = series.tid};
     for (size_t column : columns) timeline.counters.push_back(IndexOf(series.names[column]));
     for (size_t i = 1; i < readings.size(); ++i) {
-      ForEachOutside(
-          {series.time_ns[readings[i - 1]], series.time_ns[readings[i]]}, taken, [&](int64_t start_ns, int64_t end_ns) {
-            timeline.start_ns.push_back(start_ns);
-            timeline.end_ns.push_back(end_ns);
-            for (size_t column : columns) {
-              timeline.amounts.push_back(AmountUntil(series, readings[i - 1], readings[i], column, end_ns) -
-                                         AmountUntil(series, readings[i - 1], readings[i], column, start_ns));
-            }
-          });
+      const size_t from = readings[i - 1], to = readings[i];
+      const IntervalSet free = IntervalSet({{series.time_ns[from], series.time_ns[to]}}).Difference(taken);
+      for (const auto& [start_ns, end_ns] : free.intervals()) {
+        timeline.start_ns.push_back(start_ns);
+        timeline.end_ns.push_back(end_ns);
+        for (size_t column : columns) {
+          timeline.amounts.push_back(AmountUntil(series, from, to, column, end_ns) -
+                                     AmountUntil(series, from, to, column, start_ns));
+        }
+      }
     }
     if (!series.running_ns.empty() && taken.empty()) {
       run_.running_ns += static_cast<int64_t>(series.running_ns[readings.back()] - series.running_ns[readings.front()]);
       run_.enabled_ns += static_cast<int64_t>(series.enabled_ns[readings.back()] - series.enabled_ns[readings.front()]);
     }
-    if (IsOfProcess(series)) return AddToProcess(timeline);
+    if (series.thread == kNone && series.tid == 0) return AddToProcess(timeline);
     if (timeline.size() > 0) run_.timelines.push_back(std::move(timeline));
-  }
-
-  // The parts of an interval that are in none of the ranges (ascending).
-  template <typename Take>
-  static void ForEachOutside(std::pair<int64_t, int64_t> interval, const Ranges& taken, Take take) {
-    int64_t at_ns = interval.first;
-    for (const auto& [start_ns, end_ns] : taken) {
-      if (std::min(start_ns, interval.second) > at_ns) take(at_ns, std::min(start_ns, interval.second));
-      at_ns = std::max(at_ns, end_ns);
-    }
-    if (interval.second > at_ns) take(at_ns, interval.second);
   }
 
   void AddToProcess(const CounterTimeline& timeline) {

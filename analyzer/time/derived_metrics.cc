@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
@@ -42,6 +43,7 @@ double RatioInPercent(const double* a) { return kPercent * a[0] / a[1]; }
 double OfThousand(const double* a) { return kPerKilo * a[0] / a[1]; }
 double OfFour(const double* a) { return kPercent * a[0] / (a[0] + a[1] + a[2] + a[3]); }
 double PerSecond(const double* a) { return kNsPerSecond * a[0] / a[1]; }
+double BothPerSecond(const double* a) { return kNsPerSecond * (a[0] + a[2]) / a[1]; }
 double LinesPerNs(const double* a) { return kLine * a[0] / a[1]; }  // GB/s
 
 // Slots with two threads per core: cycles, ONE_THREAD_ACTIVE, REF_XCLK.
@@ -50,6 +52,15 @@ double SmtSlots(const double* a) { return kIntelWidth * (a[0] / 2) * (1 + a[1] /
 double WideFlops(const double* a) { return a[0] + 2 * a[1] + 4 * a[2] + 8 * a[3] + 16 * a[4]; }
 double NarrowFlops(const double* a) { return a[0] + 2 * a[1] + 4 * a[2] + 8 * a[3]; }
 double OldFlops(const double* a) { return a[0] + a[1] + 2 * a[2] + 4 * (a[3] + a[4]) + 8 * a[5]; }
+
+template <double (*kFlops)(const double*), size_t kWall>
+double FlopsPerNs(const double* a) {
+  return kFlops(a) / a[kWall];
+}
+template <double (*kFlops)(const double*)>
+double VectorPart(const double* a) {
+  return kPercent * (1 - a[0] / kFlops(a));
+}
 
 using Metrics = std::vector<DerivedMetric>;
 using Needs = std::vector<absl::string_view>;
@@ -102,14 +113,12 @@ void AddRates(Metrics* metrics) {
       "loads that missed the data TLB, per 1000 instructions");
   add("page_faults_per_s", "1/s", Better::kLower, {"page-faults", kWallShare}, PerSecond,
       "page faults per second of wall time");
-  add(
-      "page_faults_per_s", "1/s", Better::kLower, {"minor-faults", kWallShare, "major-faults"},
-      [](const double* a) { return kNsPerSecond * (a[0] + a[2]) / a[1]; }, "page faults per second of wall time");
+  add("page_faults_per_s", "1/s", Better::kLower, {"minor-faults", kWallShare, "major-faults"}, BothPerSecond,
+      "page faults per second of wall time");
   add("switches_per_s", "1/s", Better::kLower, {"context-switches", kWallShare}, PerSecond,
       "context switches per second of wall time");
-  add(
-      "switches_per_s", "1/s", Better::kLower, {"voluntary-switches", kWallShare, "involuntary-switches"},
-      [](const double* a) { return kNsPerSecond * (a[0] + a[2]) / a[1]; }, "context switches per second of wall time");
+  add("switches_per_s", "1/s", Better::kLower, {"voluntary-switches", kWallShare, "involuntary-switches"},
+      BothPerSecond, "context switches per second of wall time");
   add("stalled_frontend", "%", Better::kLower, {"stalled-cycles-frontend", kCycles}, RatioInPercent,
       "cycles without instructions to issue");
   add("stalled_backend", "%", Better::kLower, {"stalled-cycles-backend", kCycles}, RatioInPercent,
@@ -128,23 +137,13 @@ void AddWork(Metrics* metrics) {
   add("counted_flops", "flops", Old(), OldFlops, kFlopsText, kIntelFlops);
   add("counted_flops", "flops", Counted(), first, kFlopsText, "AMD counts operations, a multiply-add as two");
   static constexpr char kRate[] = "counted floating-point operations per ns of wall time";
-  add(
-      "counted_gflops", "GFLOP/s", With(Wide(), kWallShare), [](const double* a) { return WideFlops(a) / a[5]; }, kRate,
-      kIntelFlops);
-  add(
-      "counted_gflops", "GFLOP/s", With(Narrow(), kWallShare), [](const double* a) { return NarrowFlops(a) / a[4]; },
-      kRate, kIntelFlops);
-  add(
-      "counted_gflops", "GFLOP/s", With(Old(), kWallShare), [](const double* a) { return OldFlops(a) / a[6]; }, kRate,
-      kIntelFlops);
+  add("counted_gflops", "GFLOP/s", With(Wide(), kWallShare), FlopsPerNs<WideFlops, 5>, kRate, kIntelFlops);
+  add("counted_gflops", "GFLOP/s", With(Narrow(), kWallShare), FlopsPerNs<NarrowFlops, 4>, kRate, kIntelFlops);
+  add("counted_gflops", "GFLOP/s", With(Old(), kWallShare), FlopsPerNs<OldFlops, 6>, kRate, kIntelFlops);
   add("counted_gflops", "GFLOP/s", With(Counted(), kWallShare), Ratio, kRate, "");
   static constexpr char kVector[] = "of the counted floating-point operations, those of vectors";
-  add(
-      "vector_flops", "%", Wide(), [](const double* a) { return kPercent * (1 - a[0] / WideFlops(a)); }, kVector,
-      kIntelFlops);
-  add(
-      "vector_flops", "%", Narrow(), [](const double* a) { return kPercent * (1 - a[0] / NarrowFlops(a)); }, kVector,
-      kIntelFlops);
+  add("vector_flops", "%", Wide(), VectorPart<WideFlops>, kVector, kIntelFlops);
+  add("vector_flops", "%", Narrow(), VectorPart<NarrowFlops>, kVector, kIntelFlops);
   add("memory_bandwidth", "GB/s", {"ls_any_fills_from_sys.dram_io_all", kWallShare}, LinesPerNs,
       "cache lines that L1 was filled with from memory, 64 bytes each, over wall time; write-backs and what L2 fetched "
       "ahead are not in it",
@@ -243,10 +242,7 @@ std::optional<double> DerivedMetric::Of(AmountOf amount_of) const {
 }
 
 bool DerivedMetric::HasInputs(AmountOf amount_of) const {
-  for (const absl::string_view names : needs) {
-    if (!FirstAmount(names, amount_of).has_value()) return false;
-  }
-  return true;
+  return absl::c_all_of(needs, [&](absl::string_view names) { return FirstAmount(names, amount_of).has_value(); });
 }
 
 const std::vector<DerivedMetric>& DerivedMetrics() {

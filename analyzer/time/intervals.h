@@ -1,6 +1,7 @@
 // Sets of half-open time intervals in nanoseconds, and their overlap.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -11,7 +12,7 @@ namespace dlhook::analyzer::inline time {
 struct Interval {
   int64_t start_ns = 0;
   int64_t end_ns = 0;  // exclusive
-  bool operator==(const Interval&) const = default;
+  auto operator<=>(const Interval&) const = default;
 };
 
 // Disjoint, ascending, non-empty intervals; adjacent ones are merged.

@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "analyzer/calls/op_labels.h"
+#include "analyzer/steps/phases.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline time {
@@ -28,20 +29,14 @@ ActivityRules::ActivityRules(const TraceModel& model) : model_(model) {
 
 bool ActivityRules::AreScopesWhole(ProcessIndex process, int64_t start_ns, int64_t end_ns) const {
   const std::vector<ScopeWindow>& windows = model_.scope_windows;
-  const auto is_last_before = [&](size_t at) {  // of this process's, the last one that had begun
-    const auto is_of = [&](size_t other) { return other < windows.size() && windows[other].process == process; };
-    return is_of(at) && windows[at].start_ns <= start_ns && !(is_of(at + 1) && windows[at + 1].start_ns <= start_ns);
+  const auto begins_by_then = [&](size_t at) {
+    return at < windows.size() && windows[at].process == process && windows[at].start_ns <= start_ns;
   };
   size_t at = last_window_.load(std::memory_order_relaxed);
-  if (!is_last_before(at)) {
-    const auto is_before = [](const ScopeWindow& window, ProcessIndex index) { return window.process < index; };
-    const auto window = absl::c_lower_bound(windows, process, is_before);
-    if (window == windows.end() || window->process != process) return true;
-    const auto last = std::lower_bound(window, windows.end(), process + 1, is_before);
-    const auto begins_after = [](int64_t time_ns, const ScopeWindow& w) { return time_ns < w.start_ns; };
-    const auto after = std::upper_bound(window, last, start_ns, begins_after);
-    if (after == window) return false;
-    at = static_cast<size_t>(after - windows.begin()) - 1;
+  if (!begins_by_then(at) || begins_by_then(at + 1)) {
+    const ScopeWindow* const last = LastWindow(model_, process, start_ns);
+    if (last == nullptr) return !HasWindows(model_, process);
+    at = static_cast<size_t>(last - windows.data());
     last_window_.store(at, std::memory_order_relaxed);
   }
   return windows[at].end_ns >= end_ns;

@@ -160,15 +160,20 @@ constexpr int64_t kLeastPart = 10;               // 1/10
 constexpr int64_t kLeastLoopNs = 1'000'000'000;  // threads are looked at some twenty times a second
 constexpr int64_t kShortestLoopNs = 100'000'000;
 
-// Two requests, and whether nothing between them is unknown because the run was read in parts or recording stopped.
-bool IsBetweenRequests(const TraceModel& model, const Step& step, const Step& next) {
-  return step.kind == StepKind::kInference && next.kind == StepKind::kInference && step.end_ns < next.start_ns &&
-         std::none_of(
-             model.read_spans.begin(), model.read_spans.end(),
-             [&](const ReadSpan& span) { return step.end_ns < span.start_ns && span.start_ns <= next.start_ns; }) &&
-         absl::c_none_of(model.recording_stops, [&](const RecordingStop& stop) {
-           return step.end_ns <= stop.start_ns && stop.start_ns <= next.start_ns;
-         });
+// When it is unknown what came before, because the run was read in parts or recording had stopped.
+std::vector<int64_t> UnknownBefore(const TraceModel& model) {
+  std::vector<int64_t> times_ns;
+  for (const ReadSpan& span : model.read_spans) times_ns.push_back(span.start_ns);
+  for (const RecordingStop& stop : model.recording_stops) times_ns.push_back(stop.start_ns);
+  absl::c_sort(times_ns);
+  return times_ns;
+}
+
+// Two requests, and whether nothing between them is unknown.
+bool AreRequests(const Step& step, const Step& next, const std::vector<int64_t>& unknown_before_ns) {
+  if (step.kind != StepKind::kInference || next.kind != StepKind::kInference) return false;
+  const auto unknown = absl::c_lower_bound(unknown_before_ns, step.end_ns);
+  return step.end_ns < next.start_ns && (unknown == unknown_before_ns.end() || *unknown > next.start_ns);
 }
 
 }  // namespace
@@ -276,6 +281,7 @@ StateLooks::StateLooks(const TraceModel& model) {
 
 void CloseLoops(const TraceModel& model, std::vector<StepTrack>* tracks) {
   const std::vector<ThreadStates> threads = ReadThreadStates(model);
+  const std::vector<int64_t> unknown_before_ns = UnknownBefore(model);
   for (StepTrack& track : *tracks) {
     const ThreadStates* const states = StatesOf(model, threads, track);
     if (states == nullptr) continue;
@@ -283,7 +289,7 @@ void CloseLoops(const TraceModel& model, std::vector<StepTrack>* tracks) {
     StateSums all, between;
     for (size_t i = 0; i + 1 < track.steps.size(); ++i) {
       const Step &step = track.steps[i], &next = track.steps[i + 1];
-      if (!IsBetweenRequests(model, step, next)) continue;
+      if (!AreRequests(step, next, unknown_before_ns)) continue;
       closed.push_back(i);
       all.Add(states->In({step.start_ns, next.start_ns}));
       between.Add(states->In({step.end_ns, next.start_ns}));

@@ -41,9 +41,18 @@ bool Has(const Dimensions& dimensions, int64_t dimension) { return absl::c_linea
 std::vector<int64_t> MajorToMinor(const Shape& shape) {
   std::vector<int64_t> order(shape.layout().minor_to_major().rbegin(), shape.layout().minor_to_major().rend());
   if (order.size() == static_cast<size_t>(shape.dimensions_size())) return order;
-  order.clear();
-  for (int64_t dimension = 0; dimension < shape.dimensions_size(); ++dimension) order.push_back(dimension);
+  order.resize(static_cast<size_t>(shape.dimensions_size()));
+  absl::c_iota(order, 0);
   return order;
+}
+
+// oneDNN's names: "f32", "s8", "c32" for complex numbers of two f32; "?" if it has none.
+std::string HloTypeName(const Shape& shape) {
+  static constexpr absl::string_view kTypes[] = {"?",   "bool", "s8",   "s16", "s32", "s64",     "u8",
+                                                 "u16", "u32",  "u64",  "f16", "f32", "f64",     "?",
+                                                 "?",   "c32",  "bf16", "?",   "c64", "f8_e5m2", "f8_e4m3"};
+  const auto type = static_cast<size_t>(shape.element_type());
+  return std::string(type < std::size(kTypes) ? kTypes[type] : "?");
 }
 
 std::string TensorWord(absl::string_view role, const Shape& shape, absl::string_view format) {
@@ -184,14 +193,6 @@ std::string TensorsOf(const HloInstruction& convolution, const Shape& left, cons
 
 }  // namespace
 
-std::string HloTypeName(const Shape& shape) {
-  static constexpr absl::string_view kTypes[] = {"?",   "bool", "s8",   "s16", "s32", "s64",     "u8",
-                                                 "u16", "u32",  "u64",  "f16", "f32", "f64",     "?",
-                                                 "?",   "c32",  "bf16", "?",   "c64", "f8_e5m2", "f8_e4m3"};
-  const auto type = static_cast<size_t>(shape.element_type());
-  return std::string(type < std::size(kTypes) ? kTypes[type] : "?");
-}
-
 XlaProduct ProductOfDot(const HloInstruction& dot, const Shape& left, const Shape& right) {
   const auto& numbers = dot.dot_dimension_numbers();
   const Operand a(left, numbers.lhs_batch_dimensions(), numbers.lhs_contracting_dimensions());
@@ -201,13 +202,11 @@ XlaProduct ProductOfDot(const HloInstruction& dot, const Shape& left, const Shap
   const bool is_batched = !numbers.lhs_batch_dimensions().empty();
   const std::string times = is_batched ? absl::StrCat(batch, "x") : "";
   return {.primitive = "matmul",
-          .direction = "",
           .problem = absl::StrCat(times, a.count, "x", a.sums, ":", times, b.sums, "x", b.count),
           .tensors = absl::StrCat(
               TensorWord("src", left, a.FormatWith(is_batched, false, numbers.lhs_contracting_dimensions())), " ",
               TensorWord("wei", right, b.FormatWith(is_batched, true, numbers.rhs_contracting_dimensions())), " ",
-              TensorWord("dst", dot.shape(), is_batched ? "abc" : "ab")),
-          .library = ""};
+              TensorWord("dst", dot.shape(), is_batched ? "abc" : "ab"))};
 }
 
 XlaProduct ProductOfConvolution(const HloInstruction& convolution, const Shape& left, const Shape& right,
@@ -222,8 +221,7 @@ XlaProduct ProductOfConvolution(const HloInstruction& convolution, const Shape& 
   return {.primitive = is_spread && !is_gradient ? "deconvolution" : "convolution",
           .direction = is_gradient ? "backward_data" : "",
           .problem = sizes.Problem(convolution),
-          .tensors = TensorsOf(convolution, left, right, is_gradient),
-          .library = ""};
+          .tensors = TensorsOf(convolution, left, right, is_gradient)};
 }
 
 }  // namespace dlhook::analyzer::xla

@@ -15,7 +15,6 @@ constexpr absl::string_view kTransformations[] = {"jvp",        "transpose",  "v
                                                   "vjp",        "linearize",  "pmap"};
 // Parts that JAX makes for its own control flow and calls.
 constexpr absl::string_view kControlFlow[] = {"while",
-
                                               "closed_call",
                                               "pjit",
                                               "jit",
@@ -30,11 +29,6 @@ constexpr absl::string_view kControlFlow[] = {"while",
                                               "custom_vjp_call",
                                               "custom_vjp_call_jaxpr",
                                               "rematted_computation"};
-
-template <size_t kCount>
-bool OneOf(absl::string_view part, const absl::string_view (&parts)[kCount]) {
-  return absl::c_linear_search(parts, part);
-}
 
 // At slashes outside of parentheses.
 std::vector<absl::string_view> Split(absl::string_view path) {
@@ -79,12 +73,13 @@ void ReadPart(absl::string_view part, int depth, Reading* reading) {
   const size_t open = part.find('(');
   if (open == absl::string_view::npos || part.back() != ')' || depth == kDeepest) {
     reading->is_repeated |= part == "rematted_computation";
-    if (!OneOf(part, kControlFlow) && !absl::StartsWith(part, "branch_")) reading->scopes.emplace_back(part);
+    if (!absl::c_linear_search(kControlFlow, part) && !absl::StartsWith(part, "branch_"))
+      reading->scopes.emplace_back(part);
     return;
   }
   const absl::string_view name = part.substr(0, open);
   if (name == "jit" || name == "pjit") return;  // a function, not a scope
-  if (!OneOf(name, kTransformations)) return reading->scopes.emplace_back(part), void();
+  if (!absl::c_linear_search(kTransformations, name)) return reading->scopes.emplace_back(part), void();
   reading->is_derivative |= name == "jvp" || name == "linearize";
   reading->is_transposed |= name == "transpose" || name == "vjp";
   for (absl::string_view inner : Split(part.substr(open + 1, part.size() - open - 2))) {

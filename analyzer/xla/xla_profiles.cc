@@ -289,9 +289,8 @@ void XlaProfiles::Finish() {
   SortByEnd(&events_);
   FillGaps();
   std::ranges::sort(threads_, {}, &XlaThread::id);
-  threads_.erase(std::unique(threads_.begin(), threads_.end(),
-                             [](const XlaThread& a, const XlaThread& b) { return a.id == b.id; }),
-                 threads_.end());
+  const auto doubles = std::ranges::unique(threads_, {}, &XlaThread::id);
+  threads_.erase(doubles.begin(), doubles.end());
 }
 
 int64_t XlaProfiles::ThreadId(uint64_t handle) {

@@ -133,9 +133,6 @@ std::vector<XlaOp> OpsOfProgram(const std::string& bytes, std::string* name, int
 
 // What dots and convolutions of an HLO module compute: sizes, types, memory formats. Pure functions.
 
-// oneDNN's names: "f32", "s8", "c32" for complex numbers of two f32; "?" if it has none.
-std::string HloTypeName(const dlhook::xla::Shape& shape);
-
 // Sums over any dimensions of the operands, as a batch of matrix products: "8x63x32:8x32x63".
 XlaProduct ProductOfDot(const dlhook::xla::HloInstruction& dot, const dlhook::xla::Shape& left,
                         const dlhook::xla::Shape& right);

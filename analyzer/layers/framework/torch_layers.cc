@@ -19,12 +19,9 @@ using LineOp = std::tuple<ModuleIndex, uint32_t, NameIndex>;
 // Units of all threads, ordered by time.
 std::vector<UnitIndex> UnitsByTime(const TraceModel& model, const TorchUnits& units) {
   std::vector<UnitIndex> order(units.units.size());
-  for (UnitIndex unit = 0; unit < order.size(); ++unit) order[unit] = unit;
-  const auto& start_ns = model.scopes.start_ns;
-  const auto earlier = [&](UnitIndex a, UnitIndex b) {
-    return start_ns[units.units[a].scope] < start_ns[units.units[b].scope];
-  };
-  if (!absl::c_is_sorted(order, earlier)) absl::c_stable_sort(order, earlier);
+  absl::c_iota(order, 0);
+  const auto start_of = [&](UnitIndex unit) { return model.scopes.start_ns[units.units[unit].scope]; };
+  if (!std::ranges::is_sorted(order, {}, start_of)) std::ranges::stable_sort(order, {}, start_of);
   return order;
 }
 
@@ -169,8 +166,8 @@ class OccurrenceCounter {
   std::vector<uint32_t> occurrence_;
   std::vector<Nodes> nodes_, nodes_of_process_;
   absl::flat_hash_map<std::pair<ThreadIndex, ModuleIndex>, FirstInside> first_inside_;
-  absl::flat_hash_map<std::tuple<ThreadIndex, UnitKind, LineOp>, Turn> turn_;
-  absl::flat_hash_map<std::tuple<ThreadIndex, UnitKind, LineOp>, uint32_t> turns_;
+  absl::flat_hash_map<std::tuple<ThreadIndex, LayerDirection, LineOp>, Turn> turn_;
+  absl::flat_hash_map<std::tuple<ThreadIndex, LayerDirection, LineOp>, uint32_t> turns_;
   absl::flat_hash_map<LineOp, uint32_t> length_;  // repetitions in one pass
 };
 
@@ -238,8 +235,7 @@ class LayerMaker {
     std::set<std::tuple<ModuleIndex, uint32_t, NameIndex>> seen;
     weighted_ops_.resize(model_.modules.size());
     for (const PythonPlace& place : places_) {
-      for (size_t i = 1; i < place.modules.size(); ++i)
-        weighted_ops_[place.modules[i]] = 2;  // calls modules: a network
+      for (size_t i = 1; i < place.modules.size(); ++i) weighted_ops_[place.modules[i]] = 2;  // a network
     }
     for (const Unit& unit : units_.units) {
       const ModuleIndex module = ModuleOf(unit);
@@ -271,13 +267,13 @@ class LayerMaker {
   void Place(UnitIndex index) {
     const Unit& unit = units_.units[index];
     std::vector<UnitIndex>& waiting = waiting_[scopes_.thread[unit.scope]];
-    if (unit.kind != UnitKind::kUpdate && IsCarriedAlong(unit)) {
+    if (unit.kind != LayerDirection::kUpdate && IsCarriedAlong(unit)) {
       const bool is_networks = ModuleOf(unit) != kNone || unit.is_linked;
-      if (unit.kind == UnitKind::kForward && is_networks) waiting.push_back(index);
+      if (unit.kind == LayerDirection::kForward && is_networks) waiting.push_back(index);
       return;
     }
     candidate_of_.Set(index, CandidateOf(index));
-    if (unit.kind != UnitKind::kForward) return;
+    if (unit.kind != LayerDirection::kForward) return;
     for (UnitIndex view : waiting) {
       const uint32_t copy = CandidateOfCopyBeside(view, waiting, ModuleOf(unit));
       candidate_of_.Set(view, copy == kNone ? candidate_of_[index] : copy);
@@ -310,7 +306,7 @@ class LayerMaker {
 
   // The name of the scope that identifies the optimizer; kNone for other units.
   NameIndex OptimizerOf(const Unit& unit) const {
-    if (unit.kind != UnitKind::kUpdate) return kNone;
+    if (unit.kind != LayerDirection::kUpdate) return kNone;
     for (ScopeIndex scope = unit.scope; scope != kNone; scope = scopes_.parent[scope]) {
       if (IsOptimizer(model_.RoleOf(scope))) return scopes_.look[scope].name;
     }
@@ -318,7 +314,7 @@ class LayerMaker {
   }
 
   uint32_t NewOrKnown(const Unit& unit, uint32_t occurrence) {
-    Candidate made = unit.kind == UnitKind::kUpdate ? OptimizerLayer(unit) : NetworkLayer(unit);
+    Candidate made = unit.kind == LayerDirection::kUpdate ? OptimizerLayer(unit) : NetworkLayer(unit);
     LayerKey key{made.layer.model, made.layer.module, "", 0, 0};
     if (made.layer.name.empty()) {
       const PythonPlace* const place = PlaceOf(unit);
@@ -416,7 +412,7 @@ class LayerMaker {
   std::vector<Candidate> candidates_;
   std::map<LayerKey, uint32_t> by_key_;
   std::map<std::tuple<std::string, std::string, std::string>, int> numbers_;
-  absl::flat_hash_map<std::tuple<StackIndex, NameIndex, UnitKind, uint32_t, NameIndex>, uint32_t> memo_;
+  absl::flat_hash_map<std::tuple<StackIndex, NameIndex, LayerDirection, uint32_t, NameIndex>, uint32_t> memo_;
 };
 
 }  // namespace

@@ -116,9 +116,9 @@ class UnitFinder {
     Unit unit{.scope = scope};
     if (found_.NodeOf(scopes_, scope) != kNone || IsUnderEvaluate(scope)) {
       if (!IsRecompute(scope)) return kNone;
-      unit.kind = UnitKind::kRecompute;
+      unit.kind = LayerDirection::kRecompute;
     } else if (IsUnderOptimizer(scope)) {
-      unit.kind = UnitKind::kUpdate;
+      unit.kind = LayerDirection::kUpdate;
     }
     found_.units.push_back(unit);
     return static_cast<UnitIndex>(found_.units.size() - 1);

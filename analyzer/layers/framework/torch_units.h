@@ -9,14 +9,12 @@ namespace dlhook::analyzer::inline framework {
 
 using UnitIndex = uint32_t;
 
-enum class UnitKind : uint8_t { kForward, kRecompute, kUpdate };
-
 // An op called by Python (or the program), with everything that it runs: aten::linear contains aten::t and aten::addmm.
 // Ops that backward nodes run are not units, unless they repeat a forward pass (checkpointing).
 struct Unit {
   ScopeIndex scope = 0;
-  UnitKind kind = UnitKind::kForward;
-  bool is_linked = false;  // it has a backward node
+  LayerDirection kind = LayerDirection::kForward;  // or kRecompute, kUpdate
+  bool is_linked = false;                          // it has a backward node
 };
 
 struct TorchUnits {

@@ -94,6 +94,11 @@ bool IsSkipped(const StackEntry& entry) {
          (HasName(entry) && IsLibraryFunction(entry.function));
 }
 
+// A line of Python outside frameworks.
+bool IsUserLine(const StackEntry& entry) {
+  return entry.kind == StackEntry::Kind::kPython && entry.line != 0 && !IsFrameworkFile(entry.file);
+}
+
 // tensorflow::…Op::Compute, ComputeAsync; a layer's Forward_cpu; XLA's thunks.
 bool ComputesOpOrLayer(const StackEntry& entry) {
   const absl::string_view name = entry.function;
@@ -155,14 +160,9 @@ bool IsLibraryFunction(absl::string_view function) {
 Askers::Askers(const TraceModel& model, const Attribution& attribution)
     : model_(model), attribution_(attribution), places_(ReadPythonPlaces(model)), stacks_(model) {}
 
-const std::string& Askers::FunctionOf(CallIndex call) { return Of(call).function; }
 std::string Askers::FunctionOfSample(size_t sample) {
   return AskingFunction(stacks_.OfSample(model_.samples.frame[sample], model_.samples.python_stack[sample]), Key());
 }
-
-const std::string& Askers::LineOf(CallIndex call) { return Of(call).line; }
-const std::string& Askers::StackOf(CallIndex call) { return WithStack(call).stack; }
-const std::string& Askers::PathOf(CallIndex call) { return WithStack(call).path; }
 
 NameIndex Askers::OpScopeOf(CallIndex call) const {
   for (ScopeIndex scope = model_.calls.ScopeOf(call); scope != kNone; scope = model_.scopes.parent[scope]) {
@@ -172,24 +172,19 @@ NameIndex Askers::OpScopeOf(CallIndex call) const {
 }
 
 Askers::Key Askers::KeyOf(CallIndex call) const {
-  Key key;
-  key.frame = model_.calls.NativeStackOf(call);
-  key.python_stack = model_.PythonStackOf(call);
-  key.scope = OpScopeOf(call);
-  key.layer = attribution_.PlaceOfCall(call).layer;
-  key.op = model_.calls.op[call];
-  return key;
+  return {.frame = model_.calls.NativeStackOf(call),
+          .python_stack = model_.PythonStackOf(call),
+          .scope = OpScopeOf(call),
+          .layer = attribution_.PlaceOfCall(call).layer,
+          .op = model_.calls.op[call]};
 }
 
 Askers::Answer& Askers::Of(CallIndex call) {
   const Key key = KeyOf(call);
-  if (const auto found = answers_.find(key); found != answers_.end()) return found->second;
-  return answers_.emplace(key, Find(call, key)).first->second;
-}
-
-Askers::Answer Askers::Find(CallIndex call, const Key& key) {
+  const auto [found, is_new] = answers_.try_emplace(key);
+  Answer& answer = found->second;
+  if (!is_new) return answer;
   const absl::Span<const StackEntryIndex> stack = stacks_.Of(call);
-  Answer answer;
   answer.function = AskingFunction(stack, key);
   answer.line = UserLine(stack, key, answer.function);
   return answer;
@@ -266,23 +261,15 @@ std::string Askers::WholeStack(absl::Span<const StackEntryIndex> stack, const Ke
 
 // Whether the entry is shown in a path. A framework's Python code is shown only if there is no user code.
 bool Askers::IsOnPath(const StackEntry& entry, bool has_user_lines) const {
-  switch (entry.kind) {
-    case StackEntry::Kind::kPython:
-      return !has_user_lines || (entry.line != 0 && !IsFrameworkFile(entry.file));
-    case StackEntry::Kind::kNative:
-      return !IsSkipped(entry) && !IsStart(entry) && !BeginsWithOneOf(entry.function, kGlue);
-    case StackEntry::Kind::kCut:
-      return true;
-  }
-  return true;
+  if (entry.kind == StackEntry::Kind::kPython) return !has_user_lines || IsUserLine(entry);
+  return entry.kind == StackEntry::Kind::kCut ||
+         (!IsSkipped(entry) && !IsStart(entry) && !BeginsWithOneOf(entry.function, kGlue));
 }
 
 std::string Askers::Path(absl::Span<const StackEntryIndex> stack, const Key& key) const {
   if (stack.empty()) return "";
-  const bool has_user_lines = absl::c_any_of(stack, [&](StackEntryIndex index) {
-    const StackEntry& entry = stacks_.entry(index);
-    return entry.kind == StackEntry::Kind::kPython && entry.line != 0 && !IsFrameworkFile(entry.file);
-  });
+  const bool has_user_lines =
+      absl::c_any_of(stack, [&](StackEntryIndex index) { return IsUserLine(stacks_.entry(index)); });
   std::vector<std::string> native = {model_.ops[key.op].function}, python;
   for (StackEntryIndex index : stack) {
     const StackEntry& entry = stacks_.entry(index);

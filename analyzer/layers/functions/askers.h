@@ -22,18 +22,18 @@ class Askers {
   // next Python frame, one that computes an op or a layer, else the innermost outside the math libraries. Without a
   // native stack, the framework op around the call ("aten::addmm"), else its innermost Python function. Empty: not
   // known.
-  const std::string& FunctionOf(CallIndex call);
+  const std::string& FunctionOf(CallIndex call) { return Of(call).function; }
   // The same of where a sample of CPU time was taken; for code without names "[libfoo.so]".
   std::string FunctionOfSample(size_t sample);
   // "lenet.py:42": the innermost line of Python outside frameworks, else that of the layer. For a program without
   // Python, the program's innermost function other than the calling one, with its line if known. Empty: not known.
-  const std::string& LineOf(CallIndex call);
+  const std::string& LineOf(CallIndex call) { return Of(call).line; }
   // The called function first, then its callers: "sgemm_ < at::native::cpublas::gemm < ... < train (lenet.py:42)".
   // Empty: not known.
-  const std::string& StackOf(CallIndex call);
+  const std::string& StackOf(CallIndex call) { return WithStack(call).stack; }
   // The same, shortened to a few functions: without inner functions of libraries and dispatchers; of Python only the
   // user's lines.
-  const std::string& PathOf(CallIndex call);
+  const std::string& PathOf(CallIndex call) { return WithStack(call).path; }
 
  private:
   struct Key {  // calls that agree in all of these have the same results
@@ -56,7 +56,6 @@ class Askers {
   Answer& Of(CallIndex call);
   const Answer& WithStack(CallIndex call);
   Key KeyOf(CallIndex call) const;
-  Answer Find(CallIndex call, const Key& key);
   NameIndex OpScopeOf(CallIndex call) const;
   std::string AskingFunction(absl::Span<const StackEntryIndex> stack, const Key& key) const;
   std::string UserLine(absl::Span<const StackEntryIndex> stack, const Key& key, const std::string& function) const;

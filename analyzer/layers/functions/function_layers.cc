@@ -7,7 +7,6 @@
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/functions/layer_functions.h"
 #include "analyzer/layers/op_facts.h"
-#include "analyzer/layers/structure/network_pass.h"
 
 namespace dlhook::analyzer::inline functions {
 namespace {
@@ -40,8 +39,7 @@ class Namer {
       const LayerFunctionPlace* const place = places_.Of(call);
       if (place != nullptr && (take_exact || !place->is_exact)) track_.push_back(call);
     }
-    absl::c_stable_sort(track_,
-                        [&](CallIndex a, CallIndex b) { return model_.calls.start_ns[a] < model_.calls.start_ns[b]; });
+    std::ranges::stable_sort(track_, {}, [&](CallIndex call) { return model_.calls.start_ns[call]; });
   }
 
   // A compiler may inline layers of one type into each other; without debug information their calls then seem to belong
@@ -163,23 +161,15 @@ class Namer {
   }
 
   void Finish() {
-    std::vector<Layer> layers;
-    std::vector<LayerIndex> number(result_.layers.size(), kNone);
+    KeepLayers(OrderOfLayers(), &result_);
     std::map<std::pair<std::string, std::string>, int> counts;
-    for (LayerIndex index : OrderOfLayers()) {
-      number[index] = static_cast<LayerIndex>(layers.size());
-      Layer& layer = layers.emplace_back(std::move(result_.layers[index]));
+    for (Layer& layer : result_.layers) {
       const std::string prefix = LiteratureName(layer.type.empty() ? "layer" : layer.type);
       layer.name = absl::StrCat(prefix, ++counts[{layer.model, prefix}]);
     }
-    result_.layers = std::move(layers);
-    bool is_all_explained = true;
     for (CallIndex call = 0; call < model_.calls.size(); ++call) {
-      Place& place = result_.of_call[call];
-      if (place.layer != kNone) place.layer = number[place.layer];
-      is_all_explained = is_all_explained && (place.layer != kNone || FactsOf(call).work == Work::kNone);
+      if (result_.of_call[call].layer == kNone && FactsOf(call).work != Work::kNone) return;
     }
-    if (!is_all_explained) return;
     result_.oddities.erase(kUnpairedBackward);
     result_.oddities.erase(kOutsideOfNetworks);
   }
@@ -196,7 +186,7 @@ class Namer {
     }
     std::vector<LayerIndex> order;
     for (const auto& [layer, time] : first) order.push_back(layer);
-    absl::c_stable_sort(order, [&](LayerIndex a, LayerIndex b) { return first.at(a) < first.at(b); });
+    std::ranges::stable_sort(order, {}, [&](LayerIndex layer) { return first.at(layer); });
     return order;
   }
 

@@ -28,6 +28,69 @@ struct Unit {
   bool is_attention = false;
 };
 
+// Of a product: which operand's gradient another one is.
+enum class GradientOf : uint8_t { kNone, kA, kB };
+
+bool Reads(const Operands& operands, const Addresses& addresses) {
+  return addresses.contains(operands.a) || addresses.contains(operands.b);
+}
+
+// Whether it comes right after one of the blocks seen so far.
+bool FollowsOn(const Addresses& addresses, int64_t bytes, uint64_t address) {
+  return bytes > 0 && address > static_cast<uint64_t>(bytes) &&
+         addresses.contains(address - static_cast<uint64_t>(bytes));
+}
+
+// By sizes and addresses: the gradient reads the other operand of the forward product. kNone: no proof.
+GradientOf GradientByOperands(const OpenForward& forward, const ProductShape& gradient, const Operands& operands) {
+  const ProductShape& shape = forward.facts->product;
+  if (MayBeGradientOfA(shape, gradient) && Reads(operands, forward.b)) return GradientOf::kA;
+  if (MayBeGradientOfB(shape, gradient) && Reads(operands, forward.a)) return GradientOf::kB;
+  return GradientOf::kNone;
+}
+
+// By sizes alone, for a layer that lacks it. For an op that reports its direction, only that one.
+GradientOf GradientByShapes(const OpenForward& forward, const OpFacts& gradient) {
+  const ProductShape& shape = gradient.product;
+  const bool of_a = MayBeGradientOfA(forward.facts->product, shape) && forward.gradients_of_a == 0 &&
+                    gradient.direction != Direction::kBackwardWeights;
+  const bool of_b = MayBeGradientOfB(forward.facts->product, shape) && forward.gradients_of_b == 0 &&
+                    gradient.direction != Direction::kBackwardData;
+  // If both fit: the weight gradient sums over the samples, so its left operand is transposed.
+  if (of_b && (!of_a || shape.a_is_transposed)) return GradientOf::kB;
+  return of_a ? GradientOf::kA : GradientOf::kNone;
+}
+
+// The operand of the gradient that the forward product does not have: the gradient of its result.
+uint64_t OutputGradient(const OpenForward& forward, GradientOf of, const Operands& operands) {
+  const Addresses& shared = of == GradientOf::kA ? forward.b : forward.a;
+  return shared.contains(operands.a) ? operands.b : operands.a;
+}
+
+// Whether the product continues the forward work `last`, which came right before: the next image or group of an im2col
+// convolution, the next step of a recurrence. Notes on which side the weights are.
+bool ContinuesForward(const ProductShape& product, const Operands& operands, OpenForward& last) {
+  if (operands.a == 0 || operands.b == 0 || product.batch > 1) return false;
+  const bool a_same = last.a.contains(operands.a), b_same = last.b.contains(operands.b);
+  const bool b_next = FollowsOn(last.b, product.b_bytes, operands.b) && !product.b_is_transposed;
+  const bool is_next_result = FollowsOn(last.c, product.c_bytes, operands.c);
+  const bool is_next_image = a_same && (b_same || b_next) && is_next_result;
+  const bool is_next_group = FollowsOn(last.a, product.a_bytes, operands.a) && b_next && is_next_result;
+  if (is_next_image || is_next_group) last.weights_are_a = true;
+  return is_next_image || is_next_group || (b_same && !a_same && !last.weights_are_a);
+}
+
+void AddAddress(uint64_t address, Addresses& addresses) {
+  if (address != 0) addresses.insert(address);
+}
+
+void AddOperands(const Operands& operands, OpenForward& forward) {
+  if (forward.b.empty()) forward.first_b = operands.b;
+  AddAddress(operands.a, forward.a);
+  AddAddress(operands.b, forward.b);
+  AddAddress(operands.c, forward.c);
+}
+
 // How well a layer explains a gradient, best first.
 enum class Fit : uint8_t { kKnownOutput, kBegun, kOpen, kRepeated, kNone };
 
@@ -111,7 +174,7 @@ class PassReader {
     const ProductShape& shape = unit.facts->product;
     if (!in_backward_ && !forwards_.empty()) {
       OpenForward& last = forwards_.back();
-      const bool is_same_op = last.facts->is_product && last.ops.first() == unit.op;
+      const bool is_same_op = last.facts->is_product && last.first_op == unit.op;
       if (is_same_op && ContinuesForward(shape, unit.operands, last))
         return AddTo(last, unit, LayerDirection::kForward);
     }
@@ -142,10 +205,10 @@ class PassReader {
     const CallIndex call = unit.calls[0];
     for (auto it = forwards_.rbegin(); it != forwards_.rend(); ++it) {
       const bool reads_gradient =
-          it->output_gradients.Contains(unit.operands.a) || it->output_gradients.Contains(unit.operands.b);
+          it->output_gradients.contains(unit.operands.a) || it->output_gradients.contains(unit.operands.b);
       if (reads_gradient) return AddTo(*it, unit, LayerDirection::kBackwardBias);
       const bool adds = !in_backward_ && unit.facts->direction != Direction::kBackwardBias;
-      if (adds && it->c.Contains(unit.operands.c)) {
+      if (adds && it->c.contains(unit.operands.c)) {
         it->calls.emplace_back(call, LayerDirection::kForward);
         return;
       }
@@ -188,7 +251,7 @@ class PassReader {
                                   : GradientByOperands(*it, unit.facts->product, unit.operands);
       if (fits == GradientOf::kNone) continue;
       const int calls = fits == GradientOf::kA ? it->gradients_of_a : it->gradients_of_b;
-      const bool is_known = it->output_gradients.Contains(OutputGradient(*it, fits, unit.operands));
+      const bool is_known = it->output_gradients.contains(OutputGradient(*it, fits, unit.operands));
       const bool is_open = calls < it->forward_calls;
       const Fit fit = !is_open ? Fit::kRepeated : is_known ? Fit::kKnownOutput : calls > 0 ? Fit::kBegun : Fit::kOpen;
       if (fit >= best || (fit == Fit::kRepeated && evidence == Evidence::kShapes)) continue;
@@ -251,11 +314,11 @@ class PassReader {
     if (unit.is_attention != forward.is_attention) return false;
     if (!unit.facts->is_product) return !forward.facts->is_product && forward.facts->key == unit.facts->key;
     if (unit.is_attention) {
-      return absl::c_all_of(unit.calls, [&](CallIndex call) { return forward.ops.Contains(model_.calls.op[call]); });
+      return absl::c_all_of(unit.calls, [&](CallIndex call) { return forward.ops.contains(model_.calls.op[call]); });
     }
-    const bool same_weights = unit.operands.b == 0 || forward.b.empty() || forward.b.Contains(unit.operands.b) ||
-                              forward.a.Contains(unit.operands.a);
-    return forward.ops.first() == unit.op && same_weights;
+    const bool same_weights = unit.operands.b == 0 || forward.b.empty() || forward.b.contains(unit.operands.b) ||
+                              forward.a.contains(unit.operands.a);
+    return forward.first_op == unit.op && same_weights;
   }
 
   bool MayBeRecomputed(const Unit& unit) const {
@@ -311,8 +374,8 @@ class PassReader {
       forward.calls.emplace_back(call, direction);
       const OpIndex op = model_.calls.op[call];
       if (direction != LayerDirection::kForward) continue;
-      ++forward.forward_calls;
-      forward.ops.Add(op);
+      if (forward.forward_calls++ == 0) forward.first_op = op;
+      forward.ops.insert(op);
       forward_ops_.insert(op);
     }
     const bool is_forward = direction == LayerDirection::kForward || direction == LayerDirection::kRecompute;
@@ -321,7 +384,7 @@ class PassReader {
 
   void NoteOutputGradient(uint64_t address, OpenForward& forward) {
     if (address == 0) return;
-    forward.output_gradients.Add(address);
+    forward.output_gradients.insert(address);
     std::erase_if(open_biases_, [&](const std::pair<CallIndex, uint64_t>& bias) {
       if (bias.second != address) return false;
       forward.calls.emplace_back(bias.first, LayerDirection::kBackwardBias);
@@ -340,13 +403,14 @@ class PassReader {
   void FinishPass() {
     PairBackward(backward_, forwards_, pass_.unpaired);
     for (OpenForward& forward : forwards_) {
-      for (uint64_t address : std::vector<uint64_t>(forward.output_gradients.begin(), forward.output_gradients.end())) {
-        NoteOutputGradient(address, forward);
-      }
+      for (const uint64_t address : Addresses(forward.output_gradients)) NoteOutputGradient(address, forward);
     }
     for (const auto& [call, address] : open_biases_) pass_.unpaired.push_back(call);
     pass_.forwards.reserve(forwards_.size());
-    for (OpenForward& forward : forwards_) pass_.forwards.push_back(Finished(std::move(forward)));
+    for (OpenForward& forward : forwards_) {
+      if (forward.weights_are_a) forward.parts = std::max<uint32_t>(static_cast<uint32_t>(forward.a.size()), 1);
+      pass_.forwards.push_back(std::move(forward));
+    }
     forwards_.clear();
     if (!pass_.forwards.empty() || !pass_.unpaired.empty()) passes_.push_back(std::move(pass_));
     pass_ = Pass();

@@ -26,11 +26,11 @@ void Assign(const BackwardCall& call, Evidence evidence, OpenForward& forward) {
   SlotOf(call, forward) = true;
   forward.calls.emplace_back(call.call, BackwardOf(call.direction));
   forward.evidence = std::max(forward.evidence, evidence);
-  forward.output_gradients.Add(OutputGradientOf(call));
+  if (OutputGradientOf(call) != 0) forward.output_gradients.insert(OutputGradientOf(call));
 }
 
 bool SharesOperand(const BackwardCall& call, const OpenForward& forward) {
-  return IsWeights(call) ? forward.a.Contains(call.operands.a) : forward.b.Contains(call.operands.b);
+  return IsWeights(call) ? forward.a.contains(call.operands.a) : forward.b.contains(call.operands.b);
 }
 
 int64_t CountSharing(const BackwardCall& call, const Group& group) {
@@ -44,7 +44,7 @@ OpenForward* ByOperands(const BackwardCall& call, const Group& group) {
   for (auto it = group.forwards.rbegin(); it != group.forwards.rend(); ++it) {
     OpenForward& forward = **it;
     if (SlotOf(call, forward) || !SharesOperand(call, forward)) continue;
-    if (forward.output_gradients.Contains(OutputGradientOf(call))) return &forward;
+    if (forward.output_gradients.contains(OutputGradientOf(call))) return &forward;
     if (found == nullptr) found = &forward;
   }
   return found;

@@ -1,6 +1,5 @@
 // Which layer each product belongs to. See reader.h.
 
-#include "analyzer/layers/structure/network_pass.h"
 #include "analyzer/layers/structure/reader.h"
 
 namespace dlhook::analyzer::inline structure::product_reader {
@@ -311,8 +310,7 @@ void Reader::CheckLayers() {
     is_whole = is_whole && work.layer != kNone && layers_[work.layer].is_sure;
   }
   for (const Counts& of : counts) {
-    const auto most = kNearlyAll * static_cast<double>(steps.size());
-    is_whole = is_whole && (steps.size() < kMinSteps || static_cast<double>(of.steps.size()) >= most);
+    is_whole = is_whole && (steps.size() < kMinSteps || AreNearlyAll(of.steps.size(), steps.size()));
   }
   for (Layer& layer : layers_) layer.is_sure = layer.is_sure && is_whole;
 }

@@ -1,5 +1,5 @@
 // The implementation of ReadProductLayers: the roles of products (roles.cc), the side of their weights (sides.cc), their
-// layers (places.cc), and what equal steps and open products say about these (agreement.cc).
+// layers (places.cc), and what equal steps and open products say about these (weights.cc).
 #pragma once
 
 #include <functional>
@@ -7,16 +7,19 @@
 #include <tuple>
 
 #include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_set.h"
 #include "analyzer/layers/structure/network_pass.h"
-#include "analyzer/layers/structure/weights.h"
 
 namespace dlhook::analyzer::inline structure::product_reader {
 
 // Parts of an op's calls: nearly all, hardly any.
 inline constexpr double kNearlyAll = 0.8;
+inline constexpr double kHardlyAny = 0.3;
+inline bool AreNearlyAll(size_t some, size_t all) {
+  return static_cast<double>(some) >= kNearlyAll * static_cast<double>(all);
+}
 // Steps from which on staying in place counts as evidence.
 inline constexpr size_t kMinSteps = 3;
-inline constexpr double kHardlyAny = 0.3;
 // How many earlier reads of a matrix, or others that share it, to examine: the work stays proportional to the calls.
 inline constexpr size_t kFar = 64;
 using WorkIndex = uint32_t;
@@ -37,8 +40,7 @@ struct Matrix {
   }
 };
 
-// Products of one shape, however it was passed to BLAS.
-using KindIndex = uint32_t;
+using KindIndex = uint32_t;  // of products of one shape, however it was passed to BLAS
 
 // A product, including its repetitions in a loop.
 struct Work {
@@ -106,6 +108,11 @@ struct Layer {
 };
 
 inline Side Other(Side side) { return side == Side::kA ? Side::kB : Side::kA; }
+// Of which nearly all say so, where hardly any says so of the other.
+inline Side SideOfParts(double a, double b) {
+  if (a >= kNearlyAll && b <= kHardlyAny) return Side::kA;
+  return b >= kNearlyAll && a <= kHardlyAny ? Side::kB : Side::kNone;
+}
 
 // Of a forward product with known weights: y[rows, out] = x[rows, in] w[in, out].
 struct LayerSizes {
@@ -123,6 +130,7 @@ LayerSizes SizesOf(const ProductShape& shape, Side weights);
 Fits Fit(const LayerSizes& first, const LayerSizes& second, bool is_image = false);
 // Whether it is an odd square.
 bool IsKernel(int64_t area);
+std::array<int64_t, 3> SortedSizes(const ProductShape& shape);
 
 class Reader {
  public:
@@ -221,8 +229,7 @@ class Reader {
   LayerSizes SizesOf(WorkIndex work) const { return product_reader::SizesOf(ShapeOf(work), KindOf(work).weights); }
   // Whether hardly anything else uses this memory: weights may be created where an earlier batch was.
   bool IsExclusive(const Matrix& matrix) const {
-    const auto uses = static_cast<double>(uses_at_.at(matrix.address));
-    return static_cast<double>(reads_.at(matrix).size()) >= kNearlyAll * uses;
+    return AreNearlyAll(reads_.at(matrix).size(), uses_at_.at(matrix.address));
   }
 
   const TraceModel& model_;

@@ -3,7 +3,6 @@
 // Both gradients of a forward product have its three sizes, in other roles, and share matrices with it and with each
 // other; the kind that appears first is the forward product.
 
-#include "analyzer/layers/structure/network_pass.h"
 #include "analyzer/layers/structure/reader.h"
 #include "analyzer/steps/measured_steps.h"
 
@@ -116,9 +115,7 @@ void Reader::FindRoles() {
   for (KindIndex index = 0; index < kinds_.size(); ++index) {
     const ProductShape& shape = *kinds_[index].shape;
     if (kinds_[index].role == Role::kBatched || kinds_[index].works.empty()) continue;
-    std::array<int64_t, 3> sizes = {shape.m, shape.n, shape.k};
-    absl::c_sort(sizes);
-    std::vector<KindIndex>& family = families[sizes];
+    std::vector<KindIndex>& family = families[SortedSizes(shape)];
     FindRole(index, family);
     family.push_back(index);
   }
@@ -298,8 +295,7 @@ double Reader::SteadyPart(const Kind& kind, Side side) const {
   size_t steady = 0;
   for (WorkIndex work : kind.works) {
     const Matrix matrix = MatrixOf(work, side);
-    const bool is_in_all = static_cast<double>(steps_of[matrix].count) >= kNearlyAll * static_cast<double>(steps.count);
-    steady += is_in_all && IsExclusive(matrix) ? 1 : 0;
+    steady += AreNearlyAll(steps_of[matrix].count, steps.count) && IsExclusive(matrix) ? 1 : 0;
   }
   return static_cast<double>(steady) / static_cast<double>(kind.works.size());
 }

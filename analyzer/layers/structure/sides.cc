@@ -30,6 +30,12 @@ bool IsSquareNumber(int64_t number) {
 
 }  // namespace
 
+std::array<int64_t, 3> SortedSizes(const ProductShape& shape) {
+  std::array<int64_t, 3> sizes = {shape.m, shape.n, shape.k};
+  absl::c_sort(sizes);
+  return sizes;
+}
+
 bool IsKernel(int64_t area) { return area > 1 && area % 2 == 1 && IsSquareNumber(area); }
 
 LayerSizes SizesOf(const ProductShape& shape, Side weights) {
@@ -61,9 +67,8 @@ Side Reader::FixedInLoops(const Kind& kind) const {
     if (!works_[work].is_loop || works_[work].moves_a == works_[work].moves_b) continue;
     ++(works_[work].moves_a ? b : a);
   }
-  const double most = kNearlyAll * static_cast<double>(kind.works.size());
-  if (static_cast<double>(a) >= most) return Side::kA;
-  return static_cast<double>(b) >= most ? Side::kB : Side::kNone;
+  if (AreNearlyAll(a, kind.works.size())) return Side::kA;
+  return AreNearlyAll(b, kind.works.size()) ? Side::kB : Side::kNone;
 }
 
 // Whether it runs image by image with a single buffer of columns, so that only the result moves. The weights are on the
@@ -75,9 +80,7 @@ bool Reader::IsByImage(const Kind& kind) const {
 }
 
 Side Reader::SteadySide(const Kind& kind) const {
-  const double a = SteadyPart(kind, Side::kA), b = SteadyPart(kind, Side::kB);
-  if (a >= kNearlyAll && b <= kHardlyAny) return Side::kA;
-  return b >= kNearlyAll && a <= kHardlyAny ? Side::kB : Side::kNone;
+  return SideOfParts(SteadyPart(kind, Side::kA), SteadyPart(kind, Side::kB));
 }
 
 // First the conclusive evidence: loops, different numbers of samples, weights that were found for other kinds. Then the
@@ -196,8 +199,7 @@ std::vector<Side> Reader::SidesByVariants() const {
         if (is_shared) parts[side == Side::kA ? 0 : 1] += 1.0 / static_cast<double>(kinds_[i].works.size());
       }
     }
-    if (parts[0] >= kNearlyAll && parts[1] <= kHardlyAny) sides[i] = Side::kA;
-    if (parts[1] >= kNearlyAll && parts[0] <= kHardlyAny) sides[i] = Side::kB;
+    sides[i] = SideOfParts(parts[0], parts[1]);
   }
   return sides;
 }
@@ -209,13 +211,11 @@ void Reader::NoteWeights(const Kind& kind, absl::flat_hash_set<Matrix>* known) c
 
 // The side that reads other products' known weights: the same layer with another number of samples.
 Side Reader::SideOfWeights(const Kind& kind, const absl::flat_hash_set<Matrix>& known) const {
-  std::array<double, 2> parts = {};
-  for (WorkIndex work : kind.works) {
-    parts[0] += static_cast<double>(known.count(MatrixOf(work, Side::kA))) / static_cast<double>(kind.works.size());
-    parts[1] += static_cast<double>(known.count(MatrixOf(work, Side::kB))) / static_cast<double>(kind.works.size());
-  }
-  if (parts[0] >= kNearlyAll && parts[1] <= kHardlyAny) return Side::kA;
-  return parts[1] >= kNearlyAll && parts[0] <= kHardlyAny ? Side::kB : Side::kNone;
+  const auto part_of = [&](Side side) {
+    const auto is_known = [&](WorkIndex work) { return known.contains(MatrixOf(work, side)); };
+    return static_cast<double>(absl::c_count_if(kind.works, is_known)) / static_cast<double>(kind.works.size());
+  };
+  return SideOfParts(part_of(Side::kA), part_of(Side::kB));
 }
 
 // The number of samples divides the rows of all consecutive layers.

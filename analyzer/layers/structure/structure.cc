@@ -1,8 +1,8 @@
 // Layers from the calls alone: see structure.h.
 //
 // Stages, one file each: what an op shows by itself (layers/op_facts), passes forward and backward through a network
-// (network_pass, products, pairing), repeating networks (networks), layout conversions assigned to the layer that needs
-// them (reorders). Products that share matrices are handled separately (weights, reader.h).
+// (network_pass, pairing), repeating networks and layout conversions assigned to the layer that needs them
+// (networks). Products that share matrices are handled separately (weights, reader.h).
 #include "analyzer/layers/structure/structure.h"
 
 #include <set>
@@ -10,8 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/layers/op_facts.h"
 #include "analyzer/layers/structure/network_pass.h"
-#include "analyzer/layers/structure/networks.h"
-#include "analyzer/layers/structure/weights.h"
 #include "analyzer/steps/measured_steps.h"
 
 namespace dlhook::analyzer::inline structure {
@@ -128,8 +126,7 @@ class Attributor {
       calls[{model_.threads[thread].process, of_thread[thread]}].push_back(call);
     }
     for (auto& [key, list] : calls) {
-      absl::c_stable_sort(
-          list, [&](CallIndex a, CallIndex b) { return model_.calls.start_ns[a] < model_.calls.start_ns[b]; });
+      std::ranges::stable_sort(list, {}, [&](CallIndex call) { return model_.calls.start_ns[call]; });
       tracks_.push_back(TrackOf(std::move(list), key.second));
     }
   }
@@ -194,7 +191,7 @@ class Attributor {
     for (size_t i = 0; i < networks_.size(); ++i) {
       std::vector<LayerIndex>& index = index_.emplace_back();
       std::map<std::string, int> counts;
-      for (const NetworkLayer& known : networks_[i].layers) {
+      for (const NetworkLayer& known : networks_[i]) {
         if (known.same_as < index.size()) {
           index.push_back(index[known.same_as]);
           continue;
@@ -245,7 +242,7 @@ class Attributor {
   }
 
   void AttributeForward(const Forward& forward, const NetworkPlace& place) {
-    NetworkLayer& layer = networks_[place.network].layers[place.layer];
+    NetworkLayer& layer = networks_[place.network][place.layer];
     ++layer.passes;
     if (forward.is_disputed) ++layer.disputed_passes;
     layer.evidence = std::max(layer.evidence, forward.evidence);
@@ -262,7 +259,7 @@ class Attributor {
   void FinishLayers() {
     for (size_t i = 0; i < networks_.size(); ++i) {
       const std::vector<std::string> ambiguities = AmbiguitiesOf(networks_[i]);
-      for (size_t j = 0; j < networks_[i].layers.size(); ++j) {
+      for (size_t j = 0; j < networks_[i].size(); ++j) {
         Layer& layer = result_.layers[IndexOf({i, j})];
         if (!ambiguities[j].empty()) layer.ambiguity = ambiguities[j];
         layer.evidence = std::max(layer.evidence, EvidenceOf(networks_[i], j));

@@ -1,15 +1,13 @@
-// Layers from the matrices that products read: see weights.h.
+// Layers from the matrices that products read: see network_pass.h.
 //
 // A layer's forward product reads its weights and its input; the gradient of its input reads the weights again, that of
 // its weights the input; both gradients read the gradient of the output. So products with the same three sizes that
 // share matrices belong together, and the one that appears first is the forward product. Weights are what stays in
 // place from step to step while other operands move, in a loop over images or where memory is reused; if everything
 // stays in place, layers must fit to each other (the rows of one are those of the next, its columns are what the next
-// one sums over). What this does not decide stays open.
-#include "analyzer/layers/structure/weights.h"
+// one sums over). Then equal steps tell about each other's products. What this does not decide stays open.
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/layers/structure/network_pass.h"
 #include "analyzer/layers/structure/reader.h"
 
 namespace dlhook::analyzer::inline structure {
@@ -76,6 +74,165 @@ void Reader::VoteForTypes(const std::vector<WorkIndex>& streak) {
   }
 }
 
+// Decides alike what equal positions of equal steps compute: nearly all of those that are told apart must agree, else
+// all are open. Steps are equal if they have the same products, and the forward ones are of the same layers.
+void Reader::DecideByEqualSteps() {
+  std::map<std::vector<std::pair<KindIndex, LayerNumber>>, std::vector<WorkIndex>> groups;  // their first products
+  for (WorkIndex begin = 0, end = 0; begin < works_.size(); begin = end) {
+    std::vector<std::pair<KindIndex, LayerNumber>> products;
+    for (; end < works_.size() && works_[end].step == works_[begin].step; ++end) {
+      const bool is_forward = works_[end].direction == LayerDirection::kForward;
+      products.emplace_back(works_[end].kind, is_forward ? works_[end].layer : kNone);
+    }
+    groups[std::move(products)].push_back(begin);
+  }
+  for (const auto& [products, steps] : groups) {
+    for (WorkIndex i = 0; steps.size() >= kMinSteps && i < products.size(); ++i) DecideAlike(steps, i);
+  }
+}
+
+// The gradients that are `at` after the begins of these steps.
+void Reader::DecideAlike(const std::vector<WorkIndex>& steps, WorkIndex at) {
+  std::map<std::pair<LayerNumber, LayerDirection>, size_t> votes;
+  size_t told = 0;
+  for (const WorkIndex step : steps) {
+    const Work& work = works_[step + at];
+    if (work.owner != kNone || work.direction == LayerDirection::kForward) return;
+    if (work.layer == kNone) continue;
+    ++told;
+    ++votes[{work.layer, work.direction}];
+  }
+  if (told < 2) return;
+  const auto most = absl::c_max_element(votes, [](const auto& a, const auto& b) { return a.second < b.second; });
+  const bool agree = AreNearlyAll(most->second, told);
+  for (const WorkIndex step : steps) {
+    Work& work = works_[step + at];
+    work.layer = agree ? most->first.first : kNone;
+    work.direction = agree ? most->first.second : LayerDirection::kUnknown;
+  }
+}
+
+LayerDirection Reader::DirectionOf(KindIndex forward, Side gradient_of) const {
+  return gradient_of == kinds_[forward].weights ? LayerDirection::kBackwardWeights : LayerDirection::kBackwardData;
+}
+
+// By open kind: forward kinds of the same three sizes, and of which of their operands it may be the gradient.
+std::vector<std::vector<std::pair<KindIndex, Side>>> Reader::PossibleGradients() const {
+  std::map<std::array<int64_t, 3>, std::vector<KindIndex>> forward;
+  for (KindIndex i = 0; i < kinds_.size(); ++i) {
+    if (kinds_[i].role == Role::kForward && kinds_[i].weights != Side::kNone) {
+      forward[SortedSizes(*kinds_[i].shape)].push_back(i);
+    }
+  }
+  std::vector<std::vector<std::pair<KindIndex, Side>>> found(kinds_.size());
+  for (KindIndex i = 0; i < kinds_.size(); ++i) {
+    if (kinds_[i].role != Role::kOpen) continue;
+    for (const KindIndex of : forward[SortedSizes(*kinds_[i].shape)]) {
+      if (MayBeGradientOfA(*kinds_[of].shape, *kinds_[i].shape)) found[i].emplace_back(of, Side::kA);
+      if (MayBeGradientOfB(*kinds_[of].shape, *kinds_[i].shape)) found[i].emplace_back(of, Side::kB);
+    }
+  }
+  return found;
+}
+
+// Says of a layer which part of its gradients it has, if others of these sizes are open.
+void Reader::NoteParts() {
+  std::map<std::pair<LayerNumber, LayerDirection>, size_t> told;
+  std::map<std::pair<KindIndex, LayerDirection>, size_t> open;  // by forward kind
+  const std::vector<std::vector<std::pair<KindIndex, Side>>> may_be = PossibleGradients();
+  size_t passes = 0;
+  bool is_batched_open = false;
+  for (WorkIndex i = 0; i < works_.size(); ++i) {
+    const Work& work = works_[i];
+    const Kind& kind = KindOf(i);
+    if (work.layer != kNone) {
+      const size_t count = ++told[{work.layer, work.direction}];
+      if (work.direction == LayerDirection::kBackwardWeights) passes = std::max(passes, count);
+    } else if (IsGradient(i)) {
+      ++open[{kind.forward, DirectionOf(kind.forward, kind.gradient_of)}];
+    } else if (kind.role == Role::kOpen && work.owner == kNone) {
+      for (const auto& [forward, side] : may_be[work.kind]) ++open[{forward, DirectionOf(forward, side)}];
+    }
+    is_batched_open |= work.layer == kNone && kind.role == Role::kBatched;
+  }
+  for (const auto& [of, count] : open) NotePartsOf(of.first, of.second, count, &told);
+  for (LayerNumber i = 0; is_batched_open && i < layers_.size(); ++i) {
+    if (layers_[i].prefix != "matmul") continue;
+    const size_t all = 2 * std::min(passes, layers_[i].forward.size());
+    NotePart(told[{i, LayerDirection::kBackwardData}], all, "operands", &layers_[i]);
+  }
+}
+
+// Of the layers of a forward kind, some of whose gradients are open.
+void Reader::NotePartsOf(KindIndex forward, LayerDirection direction, size_t open,
+                         std::map<std::pair<LayerNumber, LayerDirection>, size_t>* told) {
+  std::set<LayerNumber> layers;
+  for (const WorkIndex work : kinds_[forward].works) layers.insert(works_[work].layer);
+  layers.erase(kNone);
+  const bool of_data = direction == LayerDirection::kBackwardData;
+  const LayerDirection other = of_data ? LayerDirection::kBackwardWeights : LayerDirection::kBackwardData;
+  size_t most = 0;
+  for (const LayerNumber layer : layers) most = std::max({most, (*told)[{layer, direction}], (*told)[{layer, other}]});
+  for (const LayerNumber layer : layers) {
+    const size_t own = (*told)[{layer, direction}];
+    if (of_data && own == 0) continue;  // a first layer
+    const size_t all = std::max(most, layers.size() == 1 ? own + open : own);
+    NotePart(own, std::min(all, layers_[layer].forward.size()), of_data ? "input" : "weights", &layers_[layer]);
+  }
+}
+
+void Reader::NotePart(size_t own, size_t all, const char* what, Layer* layer) {
+  if (own >= all) return;
+  absl::StrAppend(&layer->ambiguity, layer->ambiguity.empty() ? "" : "; ", "has ", own, " of ", all,
+                  " gradients of its ", what, ": the others cannot be distinguished from other layers'");
+}
+
+// Vectors are scaled, repeated or summed by products, too (a softmax, a mean): where networks are trained, a layer of one
+// input or output has a gradient of its weights.
+void Reader::SetAsideVectors() {
+  std::vector<bool> is_trained(kinds_.size());
+  bool any_gradient = false;
+  for (const Kind& kind : kinds_) {
+    if (kind.role != Role::kGradient) continue;
+    any_gradient = true;
+    if (kind.gradient_of == kinds_[kind.forward].weights) is_trained[kind.forward] = true;
+  }
+  for (KindIndex i = 0; any_gradient && i < kinds_.size(); ++i) {
+    Kind& kind = kinds_[i];
+    if (kind.role != Role::kForward || kind.weights == Side::kNone || is_trained[i]) continue;
+    const LayerSizes sizes = product_reader::SizesOf(*kind.shape, kind.weights);
+    if (std::min(sizes.in, sizes.out) == 1) kind.role = Role::kOpen;
+  }
+  for (Kind& kind : kinds_) {
+    if (kind.role == Role::kGradient && kinds_[kind.forward].role == Role::kOpen) kind.role = Role::kOpen;
+  }
+}
+
+// Whether forward products before known layers are open, so that numbers would not be those of the program's layers.
+bool Reader::HasGaps() const {
+  size_t gaps = 0, streaks = 0;
+  bool is_open = false, is_gap = false, has_layer = false;
+  const auto close = [&] {
+    gaps += is_gap ? 1 : 0;
+    streaks += has_layer ? 1 : 0;
+    is_open = is_gap = has_layer = false;
+  };
+  for (WorkIndex i = 0; i < works_.size(); ++i) {
+    const Work& work = works_[i];
+    if (work.owner != kNone) continue;
+    if (IsGradient(i)) {
+      close();
+    } else if (work.layer == kNone || !layers_[work.layer].is_sure) {
+      is_open = true;
+    } else if (work.direction == LayerDirection::kForward) {
+      has_layer = true;
+      is_gap = is_gap || is_open;
+    }
+  }
+  close();
+  return static_cast<double>(gaps) > kHardlyAny * static_cast<double>(streaks);
+}
+
 ProductLayers Reader::Result() const {
   ProductLayers result;
   std::map<LayerNumber, size_t> index;
@@ -101,59 +258,40 @@ namespace {
 
 // Only a thread's first products have operands; later ones are identified by their ops, which continue in the same
 // order, or belong to one layer and direction.
-class Continuation {
- public:
-  Continuation(const TraceModel& model, absl::Span<const CallIndex> calls, size_t known, ProductLayers* result)
-      : model_(model), calls_(calls), known_(known), result_(*result), places_(calls.size()) {
-    absl::flat_hash_map<CallIndex, Place> place_of;
-    for (LayerNumber i = 0; i < result_.layers.size(); ++i) {
-      for (const auto& [call, direction] : result_.layers[i].calls) place_of[call] = {i, direction};
+void PlaceLater(const TraceModel& model, absl::Span<const CallIndex> calls, size_t known, ProductLayers* result) {
+  const auto op_at = [&](size_t i) { return model.calls.op[calls[i]]; };
+  absl::flat_hash_map<CallIndex, Place> place_of;
+  for (LayerNumber i = 0; i < result->layers.size(); ++i) {
+    for (const auto& [call, direction] : result->layers[i].calls) place_of[call] = {i, direction};
+  }
+  std::vector<Place> places(calls.size());
+  absl::flat_hash_map<OpIndex, Place> of_op;
+  for (size_t i = 0; i < known; ++i) {
+    if (const auto found = place_of.find(calls[i]); found != place_of.end()) places[i] = found->second;
+    const auto [at, is_new] = of_op.try_emplace(op_at(i), places[i]);
+    if (at->second != places[i]) at->second = {};
+  }
+  // With which the last ops repeat, at least twice; 0: none.
+  size_t period = 0;
+  for (size_t tried = 1; 3 * tried <= known && period == 0; ++tried) {
+    size_t equal = 0;
+    while (equal < 2 * tried && op_at(known - 1 - equal) == op_at(known - 1 - equal - tried)) ++equal;
+    if (equal == 2 * tried) period = tried;
+  }
+  for (size_t i = known; i < calls.size(); ++i) {
+    if (period != 0 && op_at(i) != op_at(i - period)) period = 0;
+    if (period != 0) {
+      places[i] = places[i - period];
+    } else if (const auto found = of_op.find(op_at(i)); found != of_op.end()) {
+      places[i] = found->second;
     }
-    for (size_t i = 0; i < known_; ++i) {
-      if (const auto found = place_of.find(calls_[i]); found != place_of.end()) places_[i] = found->second;
-      const auto [at, is_new] = of_op_.try_emplace(OpAt(i), places_[i]);
-      const bool is_same = at->second.layer == places_[i].layer && at->second.direction == places_[i].direction;
-      if (!is_new && !is_same) at->second = {};
+    if (places[i].layer == kNone) {
+      result->open.push_back(calls[i]);
+    } else {
+      result->layers[places[i].layer].calls.emplace_back(calls[i], places[i].direction);
     }
   }
-
-  void Run() {
-    size_t period = Period();
-    for (size_t i = known_; i < calls_.size(); ++i) {
-      if (period != 0 && OpAt(i) != OpAt(i - period)) period = 0;
-      if (period != 0) {
-        places_[i] = places_[i - period];
-      } else if (const auto found = of_op_.find(OpAt(i)); found != of_op_.end()) {
-        places_[i] = found->second;
-      }
-      if (places_[i].layer == kNone) {
-        result_.open.push_back(calls_[i]);
-      } else {
-        result_.layers[places_[i].layer].calls.emplace_back(calls_[i], places_[i].direction);
-      }
-    }
-  }
-
- private:
-  OpIndex OpAt(size_t i) const { return model_.calls.op[calls_[i]]; }
-
-  // The period with which the last ops repeat, at least twice; 0: none.
-  size_t Period() const {
-    for (size_t period = 1; 3 * period <= known_; ++period) {
-      size_t equal = 0;
-      while (equal < 2 * period && OpAt(known_ - 1 - equal) == OpAt(known_ - 1 - equal - period)) ++equal;
-      if (equal == 2 * period) return period;
-    }
-    return 0;
-  }
-
-  const TraceModel& model_;
-  const absl::Span<const CallIndex> calls_;
-  const size_t known_;
-  ProductLayers& result_;
-  std::vector<Place> places_;
-  absl::flat_hash_map<OpIndex, Place> of_op_;
-};
+}
 
 }  // namespace
 }  // namespace product_reader
@@ -163,7 +301,7 @@ ProductLayers ReadProductLayers(const TraceModel& model, const std::vector<OpFac
   size_t known = 0;
   while (known < calls.size() && OperandsOfCall(model, facts, calls[known]).a != 0) ++known;
   ProductLayers result = product_reader::Reader(model, facts).Run(calls.first(known), step_starts_ns);
-  product_reader::Continuation(model, calls, known, &result).Run();
+  product_reader::PlaceLater(model, calls, known, &result);
   return result;
 }
 

@@ -155,7 +155,7 @@ TEST(ComparedStepsTest, TablesAndTheAnswerAreOfTheSameSteps) {
   const TrainingRun run(spec);
   const AnalyzedRun analyzed = run.analyzed();
   const ComparedSteps steps = MainSteps(run.analysis().steps());
-  EXPECT_EQ(steps.count() + 3 + 1 + steps.left_out.warm_up, steps.left_out.all);
+  EXPECT_EQ(steps.count() + 3 + 1 + steps.left_out.counts[static_cast<size_t>(LeftOut::kWarmUp)], steps.left_out.all);
   const std::string left_out = steps.left_out.Sentence();
   EXPECT_THAT(left_out, ::testing::MatchesRegex(" Left out: .*3 much longer of .* on average and the last one\\."));
   for (const auto make : {LayersTable, AccountingTable, PhasesTable, StepsTable}) {

@@ -136,6 +136,21 @@ TEST(PhasesTest, AHundredThousandRequests) {
   EXPECT_EQ(tracks[0].steps.size(), 100'000u);
 }
 
+// A program that switches recording off and on again all the time.
+TEST(PhasesTest, AHundredThousandStopsOfRecording) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 1);
+  for (int i = 0; i < 100'000; ++i) program.Forward(net);
+  TraceModel model = program.Build();
+  for (int i = 0; i < 100'000; ++i)
+    model.recording_stops.push_back({0, model.end_ns + 2 * i, model.end_ns + 2 * i + 1});
+  model.recording_stops.front().start_ns = model.end_ns - 150;
+  const std::clock_t before = std::clock();
+  const std::vector<StepTrack> tracks = FindStepTracks(model, program.attribution());
+  EXPECT_LT((std::clock() - before) / CLOCKS_PER_SEC, 3);
+  EXPECT_LT(tracks.at(0).steps.size(), 100'000u);
+}
+
 TEST(PhasesTest, GradientAccumulation) {
   TrainingProgram program;
   const int net = program.AddModel("LeNet", 3);
@@ -776,7 +791,6 @@ TEST(PhasesTest, StepsKeptForBeingSlowAreInNoMean) {
   EXPECT_EQ(track.steps[39].left_out, LeftOut::kSlow);
   EXPECT_EQ(Phases(track.steps[39]), "input update forward backward update");
   EXPECT_EQ(track.steps[40].left_out, LeftOut::kNotRecorded);
-  EXPECT_EQ(steps.left_out.slow, 2);
   EXPECT_EQ(steps.count() + steps.unrecorded, 59) << "the last one does not count";
   EXPECT_THAT(steps.left_out.Text(), ::testing::HasSubstr("2 recorded for being slow"));
   for (const Step& step : steps.tracks.front().steps) EXPECT_FALSE(step.is_kept_as_slow);
