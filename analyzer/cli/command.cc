@@ -69,9 +69,8 @@ absl::Status CheckOperands(const Command& command, const Args& args) {
 }
 
 std::string FlagColumn(const Flag& flag) {
-  const std::string letter = flag.letter == 0 ? "" : absl::StrFormat("-%c, ", flag.letter);
-  if (!flag.standard.empty()) return absl::StrCat(letter, "--", flag.name, "[=", flag.value, "]");
-  return absl::StrCat(letter, "--", flag.name, flag.value.empty() ? "" : " ", flag.value);
+  const bool is_apart = flag.standard.empty() && !flag.value.empty();
+  return absl::StrCat(FlagText(flag), is_apart ? " " : "", is_apart ? flag.value : "");
 }
 
 constexpr char kVariablesTopic[] = "variables";
@@ -256,6 +255,11 @@ absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::str
   if (args.Has(kHelpFlag.name)) return args;
   if (absl::Status status = CheckOperands(command, args); !status.ok()) return status;
   return args;
+}
+
+std::string FlagText(const Flag& flag) {
+  return absl::StrCat(flag.letter == 0 ? "" : absl::StrFormat("-%c, ", flag.letter), "--", flag.name,
+                      flag.standard.empty() ? "" : absl::StrCat("[=", flag.value, "]"));
 }
 
 std::string HelpText(const Command& command) {

@@ -83,8 +83,6 @@ struct Flag {
   absl::string_view standard = {};  // the value without "=VALUE"; empty: the value is the next word
   absl::string_view alias = {};     // what other commands call it
   bool is_variable = false;         // SetVariables checks its value
-
-  bool TakesWord() const { return !value.empty() && standard.empty(); }
 };
 
 // An example for the help and the man page.
@@ -135,6 +133,7 @@ absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::str
 
 const Flag* FindFlag(const Command& command, absl::string_view word);  // "--table", "-o"; null: it has none
 
+std::string FlagText(const Flag& flag);  // "-o, --output", "--sample[=HZ]"; a value of its own follows
 std::string HelpText(const Command& command);
 std::string DetailsOf(const Command& command);  // with its lists
 

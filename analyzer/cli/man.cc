@@ -45,11 +45,7 @@ std::string CommandText(const Command& command) {
                                   command.flags.empty() ? "" : " [\\fIFLAG\\fR]...", " \\fI", Escaped(command.operands),
                                   "\\fR\n.PP\n", Escaped(command.summary), "\n");
   for (const Flag& flag : command.flags) {
-    const std::string letter = flag.letter == 0 ? "" : absl::StrCat("-", std::string(1, flag.letter), ", ");
-    const std::string name = absl::StrCat(letter, "--", flag.name);
-    const bool may_lack_value = !flag.standard.empty();
-    absl::StrAppend(&text, may_lack_value ? Term(absl::StrCat(name, "[=", flag.value, "]"), "", flag.help)
-                                          : Term(name, flag.value, flag.help));
+    absl::StrAppend(&text, Term(FlagText(flag), flag.standard.empty() ? flag.value : "", flag.help));
   }
   const std::string details = DetailsOf(command);
   return details.empty() ? text : absl::StrCat(text, Verbatim(details));
