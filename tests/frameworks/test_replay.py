@@ -255,7 +255,7 @@ class Replay(frameworks.Case):
             file.write("raise ValueError('of the working folder')\n")
         os.chmod(python, 0o777)
         self.recorded("launcher", program("numpy_products", STEPS), OMP_NUM_THREADS="1", PYTHONPATH=packages)
-        command = [e2e.DLHOOK, "replay", "--format", "json", "--budget", "4s", "--top", "1", self.run_path]
+        command = [e2e.DLHOOK, "replay", "--format", "json", "--budget", "15s", "--top", "1", self.run_path]
         path = os.path.dirname(sys.executable) + ":" + os.environ["PATH"]
         env = e2e.clean_environment(PATH=path, PYTHONPATH=":" + os.path.dirname(os.path.dirname(numpy.__file__)))
         result = e2e.run(command, env=env, cwd=self.folder)
