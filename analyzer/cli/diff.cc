@@ -248,7 +248,8 @@ absl::StatusOr<int> RunDiff(const Args& args) {
   const auto before = base.findings();
   const auto after = new_side.findings();
   const std::vector<FindingChange> changes = ChangedFindings(before, after);
-  ASSIGN_OR_RETURN(RunsDiff diff, DiffRuns(base.analyzed(), new_side.analyzed(), options.kinds, OwnFindingsOf(changes)));
+  ASSIGN_OR_RETURN(RunsDiff diff,
+                   DiffRuns(base.analyzed(), new_side.analyzed(), options.kinds, OwnFindingsOf(changes)));
   diff.tables.insert(diff.tables.begin() + kTablesOfAll, FindingsDiff(changes));
   const Gate gate = options.fail_above_percent ? diff.decision.SlowerThan(*options.fail_above_percent) : Gate::kPasses;
   ASSIGN_OR_RETURN(int exit_code, PrintDiff(std::move(diff), base, new_side, options));

@@ -81,7 +81,9 @@ std::shared_ptr<const CodeFile> CodeFile::Open(const std::string& path) {
   std::optional<uint64_t> first_page;
   std::vector<Elf64_Phdr> loaded;
   Elf64_Phdr table = {};
-  for (const auto& segment : ReadValues<Elf64_Phdr>(*source, headers[0].e_phoff, headers[0].e_phnum)) {
+  const auto segments = ReadValues<Elf64_Phdr>(*source, headers[0].e_phoff, headers[0].e_phnum);
+  if (segments.empty()) return nullptr;
+  for (const Elf64_Phdr& segment : segments) {
     if (segment.p_type == PT_LOAD) loaded.push_back(segment);
     if (segment.p_type == PT_LOAD && !first_page) first_page = segment.p_vaddr & ~uint64_t{4095};
     if (segment.p_type == PT_GNU_EH_FRAME) table = segment;

@@ -87,10 +87,14 @@ std::string Distinction(absl::string_view arguments) {
 
 // Namespaces, classes and the function's name, in lower case, without anything that is no letter or digit.
 std::string PlainPath(absl::string_view demangled) {
-  std::vector<std::string> names;
-  for (const NamePart& part : PathOf(demangled)) names.push_back(part.name);
-  if (absl::StartsWith(demangled, "_Z")) names = {absl::StrJoin(PathOfMangled(demangled), "")};
-  std::string plain = absl::AsciiStrToLower(names.empty() ? demangled : absl::StrJoin(names, ""));
+  std::string plain;
+  if (absl::StartsWith(demangled, "_Z")) {
+    plain = absl::StrJoin(PathOfMangled(demangled), "");
+  } else {
+    for (const NamePart& part : PathOf(demangled)) plain += part.name;
+  }
+  if (plain.empty()) plain = std::string(demangled.substr(0, demangled.find_first_of("<(")));  // a name that was cut
+  absl::AsciiStrToLower(&plain);
   std::erase_if(plain, [](unsigned char c) { return !absl::ascii_isalnum(c); });
   return plain;
 }

@@ -29,7 +29,7 @@ int64_t CudnnBatch(const Op& op) {
 int64_t BatchOf(const Op& op) {
   if (op.is_creation || op.is_trial) return 0;
   const int64_t batch = op.onednn_problem() ? OneDnnBatch(*op.onednn_problem()) : op.cudnn() ? CudnnBatch(op) : 0;
-  return batch <= kMostSamples ? batch : 0;  // of a damaged trace
+  return batch > 0 && batch <= kMostSamples ? batch : 0;  // of a damaged trace
 }
 
 bool IsForward(const Attribution& attribution, CallIndex call, const Op& op) {

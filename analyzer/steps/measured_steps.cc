@@ -154,6 +154,7 @@ int64_t StartWithCreations(const TraceModel& model, const std::vector<CallIndex>
 template <typename StartOf>
 std::vector<Step> StepsOf(const StepPattern& pattern, StartOf start_of, int64_t end_ns) {
   std::vector<Step> steps;
+  steps.reserve(pattern.starts.size());
   for (size_t i = 0; i < pattern.starts.size(); ++i) {
     const int64_t start_ns = start_of(pattern.starts[i]);
     if (!steps.empty()) steps.back().end_ns = start_ns;
@@ -165,9 +166,9 @@ std::vector<Step> StepsOf(const StepPattern& pattern, StartOf start_of, int64_t 
   return steps;
 }
 
-// Of the calls from this one on, with those that repeat others.
+// Of the calls from this one on, with those that repeat others; a step lasts, if they do not.
 int64_t LastEnd(const TraceModel& model, const std::vector<CallIndex>& calls, uint32_t place) {
-  int64_t end_ns = model.calls.start_ns[calls[place]];
+  int64_t end_ns = model.calls.start_ns[calls[place]] + 1;
   for (size_t i = place; i < calls.size(); ++i) {
     if (TakesPart(model, calls[i])) end_ns = std::max(end_ns, model.calls.EndOf(calls[i]));
   }

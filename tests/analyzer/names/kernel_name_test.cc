@@ -34,6 +34,7 @@ TEST(KernelNameTest, KeepsTheFunctorThatTellsKernelsApart) {
                             "operator()() const::{lambda(float)#1}>(at::TensorIteratorBase&)::{lambda(int)#1}>"
                             "(int, at::native::gpu_kernel_impl_nocast<…>)"),
             "elementwise_kernel<direct_copy_kernel_cuda>");
+  EXPECT_EQ(ShortKernelName("void sum<float>(int) [clone .kd]"), "sum<float>");
 }
 
 TEST(KernelNameTest, CollectivesAreThoseOfAnyLibrary) {
@@ -51,7 +52,8 @@ TEST(KernelNameTest, CollectivesAreThoseOfAnyLibrary) {
   for (const char* name : {"void oneflow::SoftmaxBlockSMem<BlockAllReduce, float>(float)", "broadcast_kernel",
                            "void moe::gemm<float>(ncclComm*)", "triton_poi_fused_add_all_reduce_wait_tensor_3",
                            "vectorized_elementwise_kernel", "void dispatch<int>(int)", "gemm_allreduce", "",
-                           "void cub::DeviceReduceKernel<Policy>(int)"}) {
+                           "void cub::DeviceReduceKernel<Policy>(int)", "void sum<Lamport>(nccl::Comm*) [clone .kd]",
+                           "void sum<Lamport, at::na"}) {
     EXPECT_FALSE(IsCollectiveKernel(Demangle(name))) << name;
   }
 }

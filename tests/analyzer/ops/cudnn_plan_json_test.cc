@@ -140,7 +140,8 @@ TEST(CudnnPlanJsonTest, FieldsOfAnotherTypeAreLeftOut) {
 }
 
 TEST(CudnnPlanJsonTest, HostileTexts) {
-  EXPECT_THAT(std::string(ParseCudnnPlanJson(std::string(1 << 20, '[')).status().message()), HasSubstr("not JSON"));
+  EXPECT_THAT(std::string(ParseCudnnPlanJson(std::string(1 << 20, '[')).status().message()),
+              HasSubstr("nested too deeply"));
   std::string wide = "{\"operationGraph\": {\"nodes\": [";
   for (int i = 0; i < 10000; ++i) wide += "{},";
   wide += "{}]}}";
