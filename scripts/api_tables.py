@@ -117,6 +117,7 @@ class TableReader:
         work = 'none'
         second = ()
         spellings = {}
+        self.word_sets = {}  # of this file
         for place, text in lines:
             keyword, *words = text.split()
             if keyword in DECLARATIONS:

@@ -28,15 +28,15 @@ struct DynamicTables {
   Relocations data;       // slots bound when the object is loaded
   Relocations functions;  // those of calls: bound then, or at the first call
 
-  // In each caller: the one in libc_functions.cc has options of its own.
+  // In each caller, and so are its functions: the one in libc_functions.cc has options of its own.
   __attribute__((always_inline)) explicit DynamicTables(const link_map* object) {
     if (object == nullptr || object->l_ld == nullptr) return;
-    auto number = [object](ElfW(Sxword) tag) -> uint64_t {
+    auto number = [object](ElfW(Sxword) tag) __attribute__((always_inline))->uint64_t {
       const ElfW(Dyn)* entry = object->l_ld;
       while (entry->d_tag != DT_NULL && entry->d_tag != tag) ++entry;
       return entry->d_tag == tag ? entry->d_un.d_val : 0;
     };
-    auto take = [&]<typename T>(ElfW(Sxword) tag, T** pointer) {
+    auto take = [&]<typename T>(ElfW(Sxword) tag, T * *pointer) __attribute__((always_inline)) {
       uint64_t value = number(tag);
       if (value != 0 && value < object->l_addr) value += object->l_addr;
       *pointer = reinterpret_cast<T*>(value);

@@ -33,7 +33,7 @@
 # Strings
         libc_functions memchr, memcmp, memcpy, memmem, memmove, memrchr, memset, strchr, strcmp, strcpy, strcspn
         libc_functions strerror, strlen, strncasecmp, strncmp, strnlen, strrchr, strspn, strstr, strtok_r, tolower
-        libc_functions __isoc99_sscanf, snprintf, strtod, strtol, strtoll, strtoul, strtoull, vsnprintf
+        libc_functions __isoc99_sscanf, __vprintf_chk, snprintf, strtod, strtol, strtoll, strtoul, strtoull, vsnprintf
 # Files
         libc_functions access, close, dprintf, fallocate, fchmod, fcntl, flock, fputs, fstat, fstatat, fstatvfs, ftruncate, getcwd, ioctl
         libc_functions lseek, mkdirat, open, openat, pread, pwrite, read, readlink, readlinkat, renameat2, stat, symlinkat, unlinkat

@@ -68,8 +68,8 @@ struct NcclApi : FunctionTable {
     RankAndSize facts;
     ThreadState* thread = dlhook_thread;
     if (thread != nullptr) thread->is_asking = 1;
-    if (!Succeeds(rank, comm, &facts.rank)) facts.rank = -1;
-    if (!Succeeds(count, comm, &facts.ranks)) facts.ranks = 0;
+    if (!Query(rank, comm, &facts.rank)) facts.rank = -1;
+    if (!Query(count, comm, &facts.ranks)) facts.ranks = 0;
     if (thread != nullptr) thread->is_asking = 0;
     return facts;
   }
@@ -83,8 +83,8 @@ struct MpiApi : FunctionTable {
   int (*type_size)(int64_t type, int* bytes) = Find("PMPI_Type_size");
   RankAndSize Ask(int64_t comm) const {
     RankAndSize facts;
-    if (!Succeeds(rank, comm, &facts.rank)) facts.rank = -1;
-    if (!Succeeds(size, comm, &facts.ranks)) facts.ranks = 0;
+    if (!Query(rank, comm, &facts.rank)) facts.rank = -1;
+    if (!Query(size, comm, &facts.ranks)) facts.ranks = 0;
     return facts;
   }
 };
@@ -153,7 +153,7 @@ void DecodeMpi(const MpiArgs& args, CallRecord* record) {
     communicator = FindOrAsk(static_cast<uint64_t>(args.comm), [&] { return api.Ask(args.comm); });
     int bytes = 0;
     int64_t type = args.datatype != 0 ? args.datatype : args.send_count != 0 ? args.send_type : args.recv_type;
-    bool known = type != 0 && Succeeds(api.type_size, type, &bytes);
+    bool known = type != 0 && Query(api.type_size, type, &bytes);
     shape.bytes = known && bytes > 0 ? shape.count * static_cast<uint64_t>(bytes) : 0;
   }
   Store(record, shape, communicator, args.sendbuff != nullptr ? args.sendbuff : args.buffer,

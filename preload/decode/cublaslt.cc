@@ -51,7 +51,7 @@ T Ask(GetAttribute get, const void* object, int attribute, T otherwise) {
 
 struct Layout {
   DataType type = DataType::kUnknown;
-  uint32_t order = 0;
+  uint32_t order = 0;  // cublasLtOrder_t + 1; 0: not known
   int64_t rows = 0, columns = 0, leading = 0, batch_stride = 0;
   int32_t batch = 1;
   uint32_t mode = kStrided;
@@ -61,7 +61,7 @@ Layout ReadLayout(const LtApi& api, const void* layout) {
   Layout result;
   if (layout == nullptr) return result;
   result.type = CudaType(Ask<int32_t>(api.layout, layout, kType, -1));
-  result.order = Ask<uint32_t>(api.layout, layout, kOrder, 0);
+  result.order = Ask<uint32_t>(api.layout, layout, kOrder, UINT32_MAX) + 1;
   result.rows = static_cast<int64_t>(Ask<uint64_t>(api.layout, layout, kRows, 0));
   result.columns = static_cast<int64_t>(Ask<uint64_t>(api.layout, layout, kColumns, 0));
   result.leading = Ask<int64_t>(api.layout, layout, kLeadingDimension, 0);
@@ -108,9 +108,9 @@ Problem ReadProblem(const LtApi& api, const Args& problem) {
   shape.gemm.ldb = b.leading;
   shape.gemm.ldc = d.leading;
   shape.gemm.batch = d.batch;
-  shape.order_a = static_cast<uint8_t>(a.order + 1);
-  shape.order_b = static_cast<uint8_t>(b.order + 1);
-  shape.order_d = static_cast<uint8_t>(d.order + 1);
+  shape.order_a = static_cast<uint8_t>(a.order);
+  shape.order_b = static_cast<uint8_t>(b.order);
+  shape.order_d = static_cast<uint8_t>(d.order);
   shape.compute_type = static_cast<int16_t>(Ask<int32_t>(api.description, problem.description, kComputeType, -1));
   shape.scale_type = static_cast<int16_t>(Ask<int32_t>(api.description, problem.description, kScaleType, -1));
   shape.epilogue = Ask<uint32_t>(api.description, problem.description, kEpilogue, 1);
@@ -277,8 +277,8 @@ void DecodeLtTransform(const LtTransformArgs& args, CallRecord* record) {
   shape.batch = c.batch;
   bool second = args.b != nullptr;
   cuda.trans_b = second ? CublasOperation(Ask<int32_t>(api.transform, args.description, kTransformTransB, 0)) : '\0';
-  cuda.order_a = static_cast<uint8_t>(a.order + 1);
-  cuda.order_c = static_cast<uint8_t>(c.order + 1);
+  cuda.order_a = static_cast<uint8_t>(a.order);
+  cuda.order_c = static_cast<uint8_t>(c.order);
   cuda.c_type = c.type;
   cuda.captured = IsCaptured(args.stream);
   new (record->shape()) MatrixShape(shape);

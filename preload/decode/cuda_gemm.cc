@@ -15,7 +15,7 @@ struct CublasApi : FunctionTable {
 
 int16_t MathModeOf(const void* handle, const void* real) {
   int32_t mode = -1;
-  bool known = handle != nullptr && Succeeds(ApiOf<CublasApi>(real).get_math_mode, handle, &mode);
+  bool known = handle != nullptr && Query(ApiOf<CublasApi>(real).get_math_mode, handle, &mode);
   return known ? static_cast<int16_t>(mode) : -1;
 }
 
@@ -79,7 +79,7 @@ struct Matrix {
 
 Matrix ReadSparse(const SparseApi& api, const void* descriptor) {
   Matrix matrix;
-  if (descriptor != nullptr) Succeeds(api.sparse_size, descriptor, &matrix.rows, &matrix.columns, &matrix.nonzeros);
+  if (descriptor != nullptr) Query(api.sparse_size, descriptor, &matrix.rows, &matrix.columns, &matrix.nonzeros);
   return matrix;
 }
 
@@ -88,7 +88,7 @@ Matrix ReadDense(const SparseApi& api, const void* descriptor) {
   const void* values;
   int type = -1, order = 0;
   if (descriptor == nullptr) return matrix;
-  Succeeds(api.dense, descriptor, &matrix.rows, &matrix.columns, &matrix.ld, &values, &type, &order);
+  Query(api.dense, descriptor, &matrix.rows, &matrix.columns, &matrix.ld, &values, &type, &order);
   matrix.type = CudaType(type);
   return matrix;
 }
@@ -97,7 +97,7 @@ DataType VectorType(const SparseApi& api, const void* descriptor) {
   int64_t size;
   const void* values;
   int type = -1;
-  bool known = descriptor != nullptr && Succeeds(api.vector, descriptor, &size, &values, &type);
+  bool known = descriptor != nullptr && Query(api.vector, descriptor, &size, &values, &type);
   return known ? CudaType(type) : DataType::kUnknown;
 }
 

@@ -47,7 +47,7 @@ void ReadTensor(const CudnnApi& api, const void* descriptor, TensorRole role, Cu
   int type = -1;
   int dims = 0;
   tensor->role = role;
-  if (!Succeeds(api.tensor, descriptor, kMaxDims, &type, &dims, tensor->dim, tensor->stride)) return;
+  if (!Query(api.tensor, descriptor, kMaxDims, &type, &dims, tensor->dim, tensor->stride)) return;
   tensor->type = CudnnType(type);
   tensor->vector_count = CudnnVectorCount(type);
   tensor->dims = static_cast<uint8_t>(dims < kMaxDims ? dims : kMaxDims);
@@ -59,7 +59,7 @@ void ReadFilter(const CudnnApi& api, const void* descriptor, TensorRole role, Cu
   int format = 0;
   int dims = 0;
   tensor->role = role;
-  if (!Succeeds(api.filter, descriptor, kMaxDims, &type, &format, &dims, tensor->dim)) return;
+  if (!Query(api.filter, descriptor, kMaxDims, &type, &format, &dims, tensor->dim)) return;
   if (dims > kMaxDims) dims = kMaxDims;
   tensor->type = CudnnType(type);
   tensor->vector_count = CudnnVectorCount(type);
@@ -85,7 +85,7 @@ void ReadRnnData(const CudnnApi& api, const void* descriptor, TensorRole role, C
   double fill;
   int32_t* dim = tensor->dim;
   if (descriptor == nullptr ||
-      !Succeeds(api.rnn_data, descriptor, &type, &layout, &dim[0], &dim[1], &dim[2], 0, nullptr, &fill))
+      !Query(api.rnn_data, descriptor, &type, &layout, &dim[0], &dim[1], &dim[2], 0, nullptr, &fill))
     return;
   tensor->role = role;
   tensor->type = CudnnType(type);
@@ -127,22 +127,22 @@ struct Window {
 void ReadConvolution(const CudnnApi& api, const void* descriptor, CudnnShape* shape) {
   Window window;
   int type = -1;
-  if (descriptor == nullptr || !Succeeds(api.convolution, descriptor, kMaxDims - 2, &window.dims, window.pad,
-                                         window.stride, window.dilation, &shape->convolution_mode, &type))
+  if (descriptor == nullptr || !Query(api.convolution, descriptor, kMaxDims - 2, &window.dims, window.pad,
+                                      window.stride, window.dilation, &shape->convolution_mode, &type))
     return;
   window.Store(shape);
   shape->compute_type = CudnnType(type);
   shape->groups = 1;
-  Succeeds(api.groups, descriptor, &shape->groups);
-  Succeeds(api.math_type, descriptor, &shape->math_type);
+  Query(api.groups, descriptor, &shape->groups);
+  Query(api.math_type, descriptor, &shape->math_type);
 }
 
 // The window is stored as dilation, which poolings do not have.
 void ReadPooling(const CudnnApi& api, const void* descriptor, CudnnShape* shape) {
   Window window;
   int nan = 0;
-  if (descriptor != nullptr && Succeeds(api.pooling, descriptor, kMaxDims - 2, &shape->mode, &nan, &window.dims,
-                                        window.dilation, window.pad, window.stride))
+  if (descriptor != nullptr && Query(api.pooling, descriptor, kMaxDims - 2, &shape->mode, &nan, &window.dims,
+                                     window.dilation, window.pad, window.stride))
     window.Store(shape);
 }
 
@@ -151,10 +151,10 @@ void ReadMode(const CudnnApi& api, const CudnnArgs& args, CudnnShape* shape) {
   int unused[4];
   double coefficient;
   if (args.activation != nullptr && args.mode < 0)
-    Succeeds(api.activation, args.activation, &shape->mode, &unused[0], &coefficient);
-  if (args.pointwise != nullptr) Succeeds(api.pointwise, args.pointwise, &shape->mode, &unused[0], &unused[1]);
+    Query(api.activation, args.activation, &shape->mode, &unused[0], &coefficient);
+  if (args.pointwise != nullptr) Query(api.pointwise, args.pointwise, &shape->mode, &unused[0], &unused[1]);
   if (args.reduction != nullptr)
-    Succeeds(api.reduction, args.reduction, &shape->mode, &unused[0], &unused[1], &unused[2], &unused[3]);
+    Query(api.reduction, args.reduction, &shape->mode, &unused[0], &unused[1], &unused[2], &unused[3]);
 }
 
 void ReadTensors(const CudnnApi& api, const CudnnArgs& args, CudnnShape* shape) {
@@ -214,8 +214,8 @@ void DecodeCudnnRnn(const CudnnRnnArgs& args, CallRecord* record) {
   uint32_t flags;
   int type = -1;
   if (args.rnn != nullptr &&
-      Succeeds(api.rnn, args.rnn, &shape.algorithm, &shape.mode, &unused[0], &unused[1], &unused[2], &unused[3], &type,
-               &shape.math_type, &unused[4], &unused[5], &unused[6], &shape.groups, &dropout, &flags)) {
+      Query(api.rnn, args.rnn, &shape.algorithm, &shape.mode, &unused[0], &unused[1], &unused[2], &unused[3], &type,
+            &shape.math_type, &unused[4], &unused[5], &unused[6], &shape.groups, &dropout, &flags)) {
     shape.compute_type = CudnnType(type);
   }
   shape.captured = IsHandleCaptured(&StreamApi::cudnn, args.handle, args.real);

@@ -61,7 +61,7 @@ constexpr int32_t kFlagTransA = 1, kFlagTransB = 2;  // libxsmm_gemm_flags
 // The shape behind a kernel made from a descriptor. False: the library does not tell it.
 bool AskShape(const void* real, uint64_t kernel, GemmArgs* gemm) {
   KernelInfo info = {};
-  if (kernel == 0 || !Succeeds(ApiOf<KernelApi>(real).info, kernel, &info)) return false;
+  if (kernel == 0 || !Query(ApiOf<KernelApi>(real).info, kernel, &info)) return false;
   gemm->a_type = gemm->b_type = TypeOf(info.input);
   gemm->c_type = TypeOf(info.output);
   gemm->trans_a = (info.flags & kFlagTransA) != 0 ? 'T' : 'N';
@@ -109,8 +109,8 @@ void NameCode(uint64_t kernel, const void* real) {
   CodeInfo code = {};
   KernelInfo info = {};
   char name[96] = "libxsmm_kernel";
-  if (!Succeeds(api.code, kernel, &code) || code.bytes == 0 || code.bytes > kMostBytes) return;
-  if (Succeeds(api.info, kernel, &info) && TypeOf(info.input) != DataType::kUnknown)
+  if (!Query(api.code, kernel, &code) || code.bytes == 0 || code.bytes > kMostBytes) return;
+  if (Query(api.info, kernel, &info) && TypeOf(info.input) != DataType::kUnknown)
     snprintf(name, sizeof name, "libxsmm_kernel_%s_%dx%dx%d", EnumName(TypeOf(info.input)), info.m, info.n, info.k);
   AddJitName(kernel, code.bytes, name);
 }

@@ -75,12 +75,13 @@ void CounterSampler::Open(SessionHeader* session, bool is_own_process, Drain* dr
     AddCounter(spec.name, strlen(spec.name));
     if (UsageFieldOf(spec.name) == UsageField::kNone && spec.perf_type != kNoPerfType) perf[perf_count++] = &spec;
   }
-  wants_perf_ = perf_.Open(perf, perf_count, drain);
+  if (perf_.Open(perf, perf_count, drain))
+    perf_threads_ = static_cast<PerfSampler::Thread*>(MapOwnPages(sizeof(PerfSampler::Thread) * kMaxThreads));
+  wants_perf_ = perf_threads_ != nullptr;
   void* memory = MapOwnPages(sizeof(Thread) * kMaxThreads);
   if (memory == nullptr || (is_own_process && process_.count == 0 && !wants_perf_)) {
     if (memory != nullptr) munmap(memory, sizeof(Thread) * kMaxThreads);
-    session_ = nullptr;
-    return;
+    return Close();
   }
   threads_ = static_cast<Thread*>(memory);
   interval_ticks_ = TicksOf(has_counters ? session->counters_interval_ms : kStatesMs);
@@ -92,11 +93,14 @@ void CounterSampler::Open(SessionHeader* session, bool is_own_process, Drain* dr
 void CounterSampler::Close() {
   for (uint32_t i = 0; i < thread_count_; ++i) {
     CloseProcFiles(&threads_[i].files);
-    perf_.End(&threads_[i].perf);
+    if (wants_perf_) perf_.End(PerfOf(&threads_[i]));
   }
   if (threads_ != nullptr) munmap(threads_, sizeof(Thread) * kMaxThreads);
+  if (wants_perf_) munmap(perf_threads_, sizeof(PerfSampler::Thread) * kMaxThreads);
   if (directory_ >= 0) close(directory_);
   threads_ = nullptr;
+  perf_threads_ = nullptr;
+  wants_perf_ = false;
   directory_ = -1;
   thread_count_ = 0;
   session_ = nullptr;
@@ -251,7 +255,7 @@ void CounterSampler::Look(Drain* drain, Thread* thread, uint64_t ticks) {
     thread->states = states;
   }
   Hold(drain, thread, ticks);
-  if (wants_perf_) perf_.Sample(&thread->perf, ticks, thread->thread_id, thread->tid, drain);
+  if (wants_perf_) perf_.Sample(PerfOf(thread), ticks, thread->thread_id, thread->tid, drain);
 }
 
 // Not since the last look or, if looks are rare, for less than 0.1 % of the time since its last reading: a thread that wakes up
@@ -337,7 +341,7 @@ void CounterSampler::HandOver(Drain* drain, Thread* thread) {
   GiveStates(drain, *thread);
   Give(drain, *thread, thread->tid == 0 ? process_ : often_, thread->held, thread->held_count);
   Give(drain, *thread, seldom_, thread->held_seldom, thread->held_seldom_count);
-  if (wants_perf_) perf_.HandOver(&thread->perf, thread->thread_id, thread->tid, drain);
+  if (wants_perf_) perf_.HandOver(PerfOf(thread), thread->thread_id, thread->tid, drain);
   thread->held_count = thread->held_seldom_count = 0;
 }
 

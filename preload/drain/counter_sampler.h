@@ -98,7 +98,6 @@ class CounterSampler {
     uint32_t held_seldom_count;
     Held held[kHeldReadings];
     Held held_seldom[kHeldSeldom];
-    PerfSampler::Thread perf;
   };
 
   void AddCounter(const char* name, size_t bytes);
@@ -109,8 +108,8 @@ class CounterSampler {
   Thread* FindThread(uint32_t tid);
   void BeginThread(uint32_t tid, Drain* drain);
   void NameOwnThread(Drain* drain);
-  // Of a Thread: large parts that nothing needs stay without pages.
-  size_t UsedBytes() const { return wants_perf_ ? sizeof(Thread) : offsetof(Thread, perf); }
+  // Only if wants_perf_.
+  PerfSampler::Thread* PerfOf(const Thread* thread) const { return &perf_threads_[thread - threads_]; }
   void EndThread(Drain* drain, Thread* thread);
   bool ReadTaskClock(Thread* thread, uint64_t* task_clock_ns) const;
   void FindState(Thread* thread, uint64_t ticks) const;
@@ -142,6 +141,7 @@ class CounterSampler {
   bool wants_perf_ = false;
   bool is_rarely_ = false;  // no counters are wanted, and the time in which states are often looked at is over
   PerfSampler perf_;
+  PerfSampler::Thread* perf_threads_ = nullptr;  // in the order of `threads_`; null: no counters of perf
   int directory_ = -1;
   Thread* threads_ = nullptr;  // [0] is the process
   uint32_t thread_count_ = 0;

@@ -370,7 +370,9 @@ uint32_t Drain::HintedOpOf(const CallRecord* record) {
   auto shape = reinterpret_cast<const uint64_t*>(record + 1);
   Interner::OpHint* hint = interner_.Hint(head, shape);
   if (!Interner::Matches(*hint, head, shape)) {
-    hint->iid = OpOf(record);
+    const uint32_t op = OpOf(record);
+    if (op == 0) return 0;  // without memory; the next call may find some
+    hint->iid = op;
     hint->head = head;
     memcpy(hint->shape, shape, sizeof hint->shape);
   }
@@ -432,6 +434,7 @@ void Drain::DefineTapOp(uint32_t op, const TapLineRecord& record, bool has_shape
 void Drain::AddCall(uint32_t slot, BatchedCall* call, uint32_t address_count, uint32_t native_stack) {
   uint32_t thread_id = state_.thread_ids[slot];
   ++state_.calls;
+  if (call->op_iid == 0) LoseForMemory();
   if (call->end_ticks > state_.last_record_ticks) state_.last_record_ticks = call->end_ticks;
   if (!KeepsDetail(call->end_ticks)) {
     if (aggregates_.full()) FlushAggregates(call->end_ticks, true);

@@ -53,7 +53,7 @@ void CounterSampler::NameThreads(Drain* drain) {
     HandOver(drain, thread);
     thread->thread_id = thread_id;
     // from now on it reads them itself
-    if (wants_perf_ && session_->counters_at_interval_only == 0) perf_.End(&thread->perf);
+    if (wants_perf_ && session_->counters_at_interval_only == 0) perf_.End(PerfOf(thread));
   }
 }
 
@@ -94,20 +94,23 @@ CounterSampler::Thread* CounterSampler::FindThread(uint32_t tid) {
 void CounterSampler::BeginThread(uint32_t tid, Drain* drain) {
   if (thread_count_ == kMaxThreads) return;
   Thread* thread = &threads_[thread_count_++];
-  memset(static_cast<void*>(thread), 0, UsedBytes());
+  memset(static_cast<void*>(thread), 0, sizeof *thread);
+  if (wants_perf_) memset(static_cast<void*>(PerfOf(thread)), 0, sizeof(PerfSampler::Thread));
   thread->tid = tid;
   thread->is_alive = true;
   StartProcFiles(session_->pid, tid, &thread->files);
-  if (wants_perf_ && tid != 0) perf_.Begin(&thread->perf, tid, drain);
+  if (wants_perf_ && tid != 0) perf_.Begin(PerfOf(thread), tid, drain);
 }
 
 void CounterSampler::EndThread(Drain* drain, Thread* thread) {
   HoldIdle(drain, thread);
   HandOver(drain, thread);
   CloseProcFiles(&thread->files);
-  if (wants_perf_) perf_.End(&thread->perf);
+  if (wants_perf_) perf_.End(PerfOf(thread));
   const Thread* last = &threads_[--thread_count_];
-  if (thread != last) memcpy(static_cast<void*>(thread), last, UsedBytes());
+  if (thread == last) return;
+  memcpy(static_cast<void*>(thread), last, sizeof *last);
+  if (wants_perf_) memcpy(static_cast<void*>(PerfOf(thread)), PerfOf(last), sizeof(PerfSampler::Thread));
 }
 
 }  // namespace dlhook::inline drain

@@ -27,42 +27,61 @@ using CompleteBuffer = CuptiApi::CompleteBuffer;
 
 CuptiApplication g_application(&ResumeGpuTime);
 
-// ---- The application's buffer functions, of the copy of libcupti that it gave them to first
+// ---- The application's buffer functions, per copy of libcupti
 
-std::atomic<CuptiFunction> g_register_callbacks{nullptr};  // null: none yet
-std::atomic<RequestBuffer> g_request{nullptr};
-std::atomic<CompleteBuffer> g_complete{nullptr};
+struct BufferFunctions {
+  std::atomic<CuptiFunction> register_callbacks;  // of this copy; null: free
+  std::atomic<RequestBuffer> request;
+  std::atomic<CompleteBuffer> complete;
+};
+constexpr uint32_t kCopies = 4;
+BufferFunctions g_buffer_functions[kCopies];
 
+template <uint32_t kCopy>
 void OnRequest(uint8_t** buffer, size_t* bytes, size_t* most_records) {
-  g_request.load(std::memory_order_acquire)(buffer, bytes, most_records);
+  g_buffer_functions[kCopy].request.load(std::memory_order_acquire)(buffer, bytes, most_records);
   if (buffer != nullptr && *buffer != nullptr) g_application.LendBuffer();
 }
 
+template <uint32_t kCopy>
 void OnComplete(void* context, uint32_t stream, uint8_t* buffer, size_t bytes, size_t valid_bytes) {
   if (TakeOwnBuffer(buffer, valid_bytes)) return;
-  g_complete.load(std::memory_order_acquire)(context, stream, buffer, bytes, valid_bytes);
+  g_buffer_functions[kCopy].complete.load(std::memory_order_acquire)(context, stream, buffer, bytes, valid_bytes);
   g_application.TakeBuffer();
 }
+
+const RequestBuffer kOnRequest[kCopies] = {&OnRequest<0>, &OnRequest<1>, &OnRequest<2>, &OnRequest<3>};
+const CompleteBuffer kOnComplete[kCopies] = {&OnComplete<0>, &OnComplete<1>, &OnComplete<2>, &OnComplete<3>};
 
 template <typename Function>
 uint64_t WordOf(Function function) {
   return reinterpret_cast<uint64_t>(function);
 }
 
-int RegisterOurs(CuptiFunction real) { return real(WordOf(&OnRequest), WordOf(&OnComplete), 0, 0, 0, 0); }
+int RegisterOurs(uint32_t copy, CuptiFunction real) {
+  return real(WordOf(kOnRequest[copy]), WordOf(kOnComplete[copy]), 0, 0, 0, 0);
+}
 
-// Installs our functions between CUPTI and the application's, to count lent buffers. Those of another copy of libcupti are
-// not counted, as if none were lent.
+// The copy's index, or kCopies.
+uint32_t PlaceOfCopy(CuptiFunction real) {
+  for (uint32_t copy = 0; copy < kCopies; ++copy) {
+    CuptiFunction found = nullptr;
+    bool is_new = g_buffer_functions[copy].register_callbacks.compare_exchange_strong(found, real);
+    if (is_new || found == real) return copy;
+  }
+  return kCopies;
+}
+
+// Installs our functions between CUPTI and the application's, to count lent buffers. If no place is left, they are not
+// counted, as if none were lent.
 int RegisterBufferFunctions(CuptiFunction real, const uint64_t* arguments) {
   auto request = reinterpret_cast<RequestBuffer>(arguments[0]);
   auto complete = reinterpret_cast<CompleteBuffer>(arguments[1]);
-  CuptiFunction first = nullptr;
-  bool is_counted = request != nullptr && complete != nullptr &&
-                    (g_register_callbacks.compare_exchange_strong(first, real) || first == real);
-  if (!is_counted) return real(arguments[0], arguments[1], 0, 0, 0, 0);
-  g_request.store(request, std::memory_order_release);
-  g_complete.store(complete, std::memory_order_release);
-  return RegisterOurs(real);
+  uint32_t copy = request == nullptr || complete == nullptr ? kCopies : PlaceOfCopy(real);
+  if (copy == kCopies) return real(arguments[0], arguments[1], 0, 0, 0, 0);
+  g_buffer_functions[copy].request.store(request, std::memory_order_release);
+  g_buffer_functions[copy].complete.store(complete, std::memory_order_release);
+  return RegisterOurs(copy, real);
 }
 
 // ---- The application's source of times, from the copy that it set last
@@ -93,10 +112,12 @@ int CallReal(CuptiFunction real, const CuptiCall& call) {
 void ForgetCopy(CuptiFunction finalize) {
   ForgetPushedCalls();
   const link_map* copy = ObjectOf(reinterpret_cast<void*>(finalize));
-  for (std::atomic<CuptiFunction>* known : {&g_register_callbacks, &g_register_timestamps}) {
+  auto forget = [copy](std::atomic<CuptiFunction>* known) {
     CuptiFunction real = known->load();
     if (real != nullptr && ObjectOf(reinterpret_cast<void*>(real)) == copy) known->store(nullptr);
-  }
+  };
+  for (BufferFunctions& functions : g_buffer_functions) forget(&functions.register_callbacks);
+  forget(&g_register_timestamps);
 }
 
 int OnCall(const char* name, void* own, void* caller, void* looked_up, const CuptiCall& call) {
@@ -117,8 +138,10 @@ CuptiApplication::Use ApplicationCupti() { return g_application.Now(); }
 
 void ReturnApplicationBuffer(void* context, uint32_t stream, uint8_t* buffer, size_t bytes, size_t valid_bytes) {
   const CuptiApi* api = LoadedCupti();
-  bool is_its = api != nullptr && WordOf(g_register_callbacks.load()) == WordOf(api->register_callbacks);
-  if (is_its && buffer != nullptr) OnComplete(context, stream, buffer, bytes, valid_bytes);
+  for (uint32_t copy = 0; api != nullptr && buffer != nullptr && copy < kCopies; ++copy) {
+    CuptiFunction real = g_buffer_functions[copy].register_callbacks.load();
+    if (WordOf(real) == WordOf(api->register_callbacks)) kOnComplete[copy](context, stream, buffer, bytes, valid_bytes);
+  }
 }
 
 void UseOwnTimestamps() {
@@ -126,7 +149,9 @@ void UseOwnTimestamps() {
 }
 
 void RestoreApplicationCupti() {
-  if (CuptiFunction real = g_register_callbacks.load()) RegisterOurs(real);
+  for (uint32_t copy = 0; copy < kCopies; ++copy) {
+    if (CuptiFunction real = g_buffer_functions[copy].register_callbacks.load()) RegisterOurs(copy, real);
+  }
   if (CuptiFunction real = g_register_timestamps.load()) real(g_timestamps.load(), 0, 0, 0, 0, 0);
 }
 

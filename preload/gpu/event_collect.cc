@@ -79,8 +79,8 @@ bool CollectContext(const Collector& collector, EventContext* context) {
   EventList old = context->waiting;
   context->waiting = {};
   if (old.head != nullptr && collector.own != nullptr) NoteGpuDevice(collector.own, context->device);
-  bool is_unfinished[kEventStreams + 1] =
-      {};  // by stream: if its oldest pair is not complete, later ones need not be queried
+  // By stream: if its oldest pair is not complete, later ones need not be queried.
+  bool is_unfinished[kEventStreams + 1] = {};
   Outcome worst = Outcome::kDone;
   while (old.head != nullptr) {
     EventPair* pair = old.head;

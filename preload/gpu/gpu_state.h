@@ -69,8 +69,8 @@ struct GpuState {
   std::atomic<uint32_t> is_closed;     // at the end: no call into CUPTI is active or will follow
   std::atomic<uint32_t> feeding;       // completed buffers are being read
   pthread_t thread;
-  ThreadState* own;  // the thread's; null without a ring
-  KernelNames names;
+  ThreadState* own;    // the thread's; null without a ring
+  KernelNames* names;  // in pages of their own; null: kernels have no names
   GpuLeftOut left_out;
   uint32_t known_switches;   // SessionHeader's
   uint64_t stopped_from_ns;  // the last known time in which nothing was to be recorded; CLOCK_REALTIME

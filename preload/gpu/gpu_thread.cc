@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 
 #include "preload/base/own_memory.h"
+#include "preload/base/own_pages.h"
 #include "preload/base/own_thread.h"
 #include "preload/format/clock.h"
 #include "preload/format/gpu_records.h"
@@ -93,7 +94,7 @@ const char* WhyNamesAreUnread() {
 void FeedActivity(GpuState* state, GpuActivityRecord* activity, const char* kernel_name) {
   if (WasStopped(*state, activity->start_ns)) return;
   uint32_t unloads = state->module_unloads.load(std::memory_order_relaxed);
-  activity->kernel = DefineKernelName(&state->names, kernel_name, unloads);
+  activity->kernel = state->names == nullptr ? 0 : DefineKernelName(state->names, kernel_name, unloads);
   if (activity->kind != GpuActivityKind::kOverhead) NoteGpuDevice(state->own, activity->device);
   WriteGpuRecord(state->own, &activity->header, true);
 }
@@ -213,12 +214,13 @@ void* GpuThreadMain(void* argument) {
   auto state = static_cast<GpuState*>(argument);
   prctl(PR_SET_NAME, "dlhook-gpu");
   state->own = AttachThread(GpuFamilies());
+  state->names = static_cast<KernelNames*>(MapOwnPages(sizeof(KernelNames)));
   Serve(state);
   CloseAtEnd(state);
   FeedAll(state);
   if (state->own != nullptr) {
     if (state->is_abandoned.load() == 0) FinishEvents(state->own);
-    TellLeftOut(state->left_out, state->names.unread);
+    TellLeftOut(state->left_out, state->names == nullptr ? 0 : state->names->unread);
   }
   return nullptr;
 }

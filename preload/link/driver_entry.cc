@@ -48,7 +48,7 @@ void* LibraryFunction(const void* real, const char* name) {
 
 uint32_t CudaRuntimeVersion(const void* real) {
   int version = 0;
-  bool known = Succeeds(ApiOf<RuntimeApi>(real).version, &version) && version > 0;
+  bool known = Query(ApiOf<RuntimeApi>(real).version, &version) && version > 0;
   return known ? static_cast<uint32_t>(version) : 0;
 }
 

@@ -12,9 +12,9 @@ namespace dlhook::inline link {
 // `name` in the scope of the library that contains the function `real`; null if none.
 void* LibraryFunction(const void* real, const char* name);
 
-// Whether the library has the function, and it succeeds.
+// Calls a getter of the library's. False: the library does not have it, or it failed.
 template <typename... Parameters, typename... Arguments>
-bool Succeeds(int (*function)(Parameters...), Arguments... arguments) {
+bool Query(int (*function)(Parameters...), Arguments... arguments) {
   return function != nullptr && function(arguments...) == 0;
 }
 

@@ -95,6 +95,7 @@ void RecordCompiledCode() {
   if (g_modules_refused)
     ReportCapability(kCapability, "", CapabilityState::kRefused,
                      "modules: this torch._dynamo keeps its graphs elsewhere");
+  g_python_api.ErrClear();  // of what WriteFacts read
 }
 
 }  // namespace dlhook::inline python

@@ -244,8 +244,8 @@ void AdvanceNames(PythonProcess* process, ThreadState* thread) {
     CallFromOwnThread();
     return;
   }
-  if (ClockNanoseconds(CLOCK_MONOTONIC) < process->next_search_ns.load(std::memory_order_relaxed)) return;
   if (state != NamesState::kWanted) return;
+  if (ClockNanoseconds(CLOCK_MONOTONIC) < process->next_search_ns.load(std::memory_order_relaxed)) return;
   if (!process->names_state.compare_exchange_strong(state, NamesState::kRequested)) return;
   bool is_idle = process->main_is_idle.load(std::memory_order_relaxed) != 0 && !IsMainThread(thread);
   process->names_wait.store(is_idle ? 0 : kPatience, std::memory_order_relaxed);

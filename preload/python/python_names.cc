@@ -94,6 +94,7 @@ PyObject* Keep(const void* object) {
   return kept;
 }
 
+// Reads the module's dictionary and compares types: runs no Python code.
 bool IsTorchModule(const void* object) {
   const Ref module = AttributeOfModule("torch.nn.modules.module", "Module");
   return module && IsA(object, module.get());

@@ -259,11 +259,11 @@ void FlushRegistry(ThreadState* thread) {
   SpinLockHolder holder(&g_lock);
   for (uint32_t i = 0; i < g_object_count; ++i) {
     std::atomic<bool>& is_written = process->written_objects[i];
-    is_written = is_written || WriteObject(thread, g_objects[i]);
+    if (!is_written && WriteObject(thread, g_objects[i])) is_written = true;
   }
   for (uint32_t i = 0; i < g_capability_count; ++i) {
     std::atomic<bool>& is_written = process->written_capabilities[i];
-    is_written = is_written || WriteCapability(thread, g_capabilities[i]);
+    if (!is_written && WriteCapability(thread, g_capabilities[i])) is_written = true;
   }
 }
 

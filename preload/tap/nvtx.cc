@@ -11,6 +11,14 @@
 namespace dlhook::inline tap {
 namespace {
 
+void BeginName(const char* domain, NvtxName* name) {
+  constexpr size_t kDomainRoom = kMaxScopeNameBytes / 2;
+  const bool has_domain = domain != nullptr && domain[0] != '\0';
+  const int length = has_domain ? snprintf(name->text, kDomainRoom, "%s: ", domain) : 0;
+  name->bytes = std::min(static_cast<size_t>(length), kDomainRoom - 1);
+  name->link = -1;
+}
+
 // Removes ", seq = 17, op_id = 4…" from the name and keeps the number.
 void TakeSequenceNumber(NvtxName* name) {
   name->text[name->bytes] = '\0';
@@ -35,11 +43,7 @@ size_t Utf8FromWide(const wchar_t* text, char* buffer, size_t size) {
 }
 
 void ComposeNvtxName(const char* domain, const char* message, NvtxName* name) {
-  constexpr size_t kDomainRoom = kMaxScopeNameBytes / 2;
-  const bool has_domain = domain != nullptr && domain[0] != '\0';
-  const int length = has_domain ? snprintf(name->text, kDomainRoom, "%s: ", domain) : 0;
-  name->bytes = std::min(static_cast<size_t>(length), kDomainRoom - 1);
-  name->link = -1;
+  BeginName(domain, name);
   if (message == nullptr) message = "";
   const size_t bytes = strnlen(message, sizeof name->text - 1 - name->bytes);
   memcpy(name->text + name->bytes, message, bytes);
@@ -48,9 +52,10 @@ void ComposeNvtxName(const char* domain, const char* message, NvtxName* name) {
 }
 
 void ComposeNvtxName(const char* domain, const wchar_t* message, NvtxName* name) {
-  char text[sizeof name->text];
-  Utf8FromWide(message == nullptr ? L"" : message, text, sizeof text);
-  ComposeNvtxName(domain, text, name);
+  BeginName(domain, name);
+  const size_t room = sizeof name->text - name->bytes;
+  name->bytes += Utf8FromWide(message == nullptr ? L"" : message, name->text + name->bytes, room);
+  TakeSequenceNumber(name);
 }
 
 }  // namespace dlhook::inline tap

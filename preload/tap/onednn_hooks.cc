@@ -25,6 +25,8 @@ DLHOOK_EXPORT int dnnl_set_verbose(int level);
 DLHOOK_EXPORT int mkldnn_set_verbose(int level);
 DLHOOK_EXPORT int _ZN5torch7verbose19_mkldnn_set_verboseEi(int level);
 
+int __vprintf_chk(int flag, const char* format, va_list arguments);  // in stdio.h only for fortified code
+
 // Set on first use; read by the stubs.
 void* dlhook_real_printf __attribute__((visibility("hidden"))) = nullptr;
 void* dlhook_real_printf_chk __attribute__((visibility("hidden"))) = nullptr;
@@ -243,15 +245,13 @@ bool TakeLine(const char* text, size_t size, void* caller) {
 
 // What printf does, and with a flag __printf_chk. A line's text is truncated here, the user's own copy of it is complete.
 int Print(int flag, const char* format, va_list arguments, void* caller) {
-  static std::atomic<int (*)(int, const char*, va_list)> real{nullptr};
   char text[kMaxTapTextBytes + 64];
   va_list again;
   va_copy(again, arguments);
   int length = vsnprintf(text, sizeof text, format, arguments);
   size_t size = length < 0 ? 0 : static_cast<size_t>(length);
   if (size >= sizeof text) size = sizeof text - 1;
-  int result =
-      TakeLine(text, size, caller) ? static_cast<int>(size) : RealOf("__vprintf_chk", &real)(flag, format, again);
+  int result = TakeLine(text, size, caller) ? static_cast<int>(size) : __vprintf_chk(flag, format, again);
   va_end(again);
   return result;
 }

@@ -35,7 +35,8 @@ std::atomic<int32_t> g_open_captures{0};
 
 void TrackBeginCapture(const BeginCaptureArgs& args) {
   if (args.status != 0) return;
-  g_is_capturing.store(ApiOf<CaptureApi>(args.real).is_capturing, std::memory_order_release);
+  const IsCapturing is_capturing = ApiOf<CaptureApi>(args.real).is_capturing;
+  if (is_capturing != nullptr) g_is_capturing.store(is_capturing, std::memory_order_release);
   g_open_captures.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -52,7 +53,7 @@ void TrackEndCapture(const EndCaptureArgs& args) {
 }
 
 bool StreamOfHandle(GetStream StreamApi::*getter, const void* handle, const void* real, const void** stream) {
-  return handle != nullptr && Succeeds(ApiOf<StreamApi>(real).*getter, handle, stream);
+  return handle != nullptr && Query(ApiOf<StreamApi>(real).*getter, handle, stream);
 }
 
 bool AskWhetherCaptured(const void* stream) {
@@ -60,7 +61,7 @@ bool AskWhetherCaptured(const void* stream) {
   // see (cudaErrorStreamCaptureImplicit).
   if (reinterpret_cast<uintptr_t>(stream) <= 1) return false;
   int status = 0;
-  return Succeeds(g_is_capturing.load(std::memory_order_acquire), stream, &status) && status == 1;
+  return Query(g_is_capturing.load(std::memory_order_acquire), stream, &status) && status == 1;
 }
 
 // With DLHOOK_START=profiler they start and stop recording in their process, as with `nsys profile
@@ -175,7 +176,7 @@ struct FunctionNameApi : FunctionTable {
 // Asks the driver about a handle that no hook has seen; also remembers that it is unknown.
 Entry* AskForName(const void* function, const void* real) {
   const char* name = nullptr;
-  bool known = Succeeds(ApiOf<FunctionNameApi>(real).get_name, &name, function) && name != nullptr;
+  bool known = Query(ApiOf<FunctionNameApi>(real).get_name, &name, function) && name != nullptr;
   const char* copy = known ? CopyName(name) : "";
   Remember(function, copy, true);
   return Find(g_table.load(std::memory_order_acquire), function);

@@ -29,6 +29,7 @@ struct CachedRule : FoundRule {
   Call call = kNotChecked;  // of a return address: does a call come before it?
   uint64_t pc = 0;          // within the instruction
 };
+static_assert(sizeof(UnwindRule) == 12 && sizeof(CachedRule) == 24, "every look-up reads one");
 
 // A cache of the rules for the addresses in a thread's stacks. Two places for each: of three with the same ones the
 // last two stay. (With one place, each of LeNet's stacks in PyTorch had to read a table again.)

@@ -1,5 +1,5 @@
 // How to get from a frame to its caller's: rules read from .eh_frame, the call frame information that compilers
-// generate for exceptions. A rule is an FDE's program reduced to one address: 16 bytes that are applied within
+// generate for exceptions. A rule is an FDE's program reduced to one address: 12 bytes that are applied within
 // nanoseconds. Pure functions over bytes; lengths are trusted only up to the given end.
 // Thread: any.
 #pragma once

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -61,6 +62,41 @@ void FillExample(TestSession* session) {
   PutGemm(&first, {.sequence = 1, .start_ticks = 100, .end_ticks = 200});
   PutTapLine(&first, 3, 900, kConvolution);
   PutGemm(&second, {.sequence = 1, .start_ticks = 50, .end_ticks = 60, .m = 100, .address = 0x9000});
+}
+
+TEST(DrainTest, OpsThatFoundNoMemoryAreKnownLater) {
+  TestSession session(kRingBytes);
+  RingProducer ring = session.Producer(0);
+  PutThread(&ring, 1, "main");
+  MemorySink sink;
+  Drain drain;
+  ASSERT_TRUE(drain.Open(session.header(), session.bytes(), &sink));
+  const auto put = [&](uint64_t sequence, int64_t m) {
+    PutGemm(&ring, {.sequence = sequence, .start_ticks = sequence * 10, .end_ticks = sequence * 10 + 5, .m = m});
+  };
+  constexpr int64_t kShapes = 60;  // their keys have more bytes than the table has at first
+  put(1, 1);
+  drain.Step(true, false);
+  for (int64_t m = 1; m <= kShapes; ++m) put(static_cast<uint64_t>(m) + 1, m);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit none = {0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
+  drain.Step(true, false);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  put(kShapes + 2, kShapes);
+  drain.Finish(ProcessEnd::kVanished, false);
+  const trace::Trace trace = ParseTrace(Bytes(sink));
+  std::vector<uint32_t> ops;
+  bool is_loss_said = false;
+  for (const trace::Packet& packet : trace.packet()) {
+    ops.insert(ops.end(), packet.call_batch().op_iid().begin(), packet.call_batch().op_iid().end());
+    is_loss_said |= packet.has_loss();
+  }
+  ASSERT_EQ(ops.size(), kShapes + 2u);
+  EXPECT_EQ(ops[kShapes], 0u);  // without memory
+  EXPECT_NE(ops[kShapes + 1], 0u);
+  EXPECT_TRUE(is_loss_said);
 }
 
 TEST(DrainTest, WritesAsFewBytesAsLibprotobuf) {

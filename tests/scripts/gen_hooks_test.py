@@ -30,6 +30,13 @@ class ExpansionTest(TableTest):
         self.assertEqual([name for name, _ in self.names()], ['ay', 'bgemm_x', 'by', 'igemm_x'])
         self.assertIn('DecodeGemm({.a_type = DataType::kS8, .kind = GemmKind::kGemm, ', self.wrappers())
 
+    def test_words_are_of_their_file(self):
+        other = self.folder / 'other.api'
+        other.write_text('words narrow bgemm=bf16 igemm=s8\n')
+        code, errors = self.run_on(HEAD + 'c void {narrow}_x(int m)\n', str(other))  # is read first
+        self.assertEqual(code, 2)
+        self.assertIn("found letter 'n'", errors)
+
     def test_functions_without_a_header_are_declared(self):
         self.generate('room track\ntracker seen function=TrackSeen fields=m\nc void x(int m) @track(seen)\n')
         self.assertIn('namespace dlhook::inline track {\nvoid TrackSeen(const SeenArgs& args);\n}', self.output('hook_arguments.h'))
