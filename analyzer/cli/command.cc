@@ -200,6 +200,7 @@ std::optional<std::string> Args::Last(absl::string_view flag) const {
 }
 
 const Flag* FindFlag(const Command& command, absl::string_view word) {
+  if (word.size() < 2 || !absl::StartsWith(word, word.size() == 2 ? "-" : "--")) return nullptr;
   const auto matches = [word](const Flag& flag) {
     return word.size() == 2 ? word[1] == flag.letter
                             : word.substr(2) == flag.name || (!flag.alias.empty() && word.substr(2) == flag.alias);

@@ -65,7 +65,8 @@ std::vector<Candidate> CandidatesOf(absl::Span<const std::string> before, absl::
   if (before.back() == "=") before.remove_suffix(1);
   const Flag* const flag =
       FindFlag(*command, equals == absl::string_view::npos ? absl::string_view(before.back()) : last.substr(0, equals));
-  if (flag != nullptr && !flag->value.empty()) {
+  const bool is_its_value = equals != absl::string_view::npos || (flag != nullptr && flag->standard.empty());
+  if (flag != nullptr && !flag->value.empty() && is_its_value) {
     // Behind those of a list that are there.
     const size_t begin = last.find_last_of("=,") + 1;
     for (const std::string& value : ValuesOf(*command, *flag)) {

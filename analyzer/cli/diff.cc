@@ -252,7 +252,8 @@ absl::StatusOr<int> RunDiff(const Args& args) {
                    DiffRuns(base.analyzed(), new_side.analyzed(), options.kinds, OwnFindingsOf(changes)));
   diff.tables.insert(diff.tables.begin() + kTablesOfAll, FindingsDiff(changes));
   const Gate gate = options.fail_above_percent ? diff.decision.SlowerThan(*options.fail_above_percent) : Gate::kPasses;
-  ASSIGN_OR_RETURN(int exit_code, PrintDiff(std::move(diff), base, new_side, options));
+  const absl::StatusOr<int> printed = PrintDiff(std::move(diff), base, new_side, options);
+  int exit_code = printed.value_or(kExitBadInput);
   const bool is_base_damaged = base.PrintDamage();
   if (new_side.PrintDamage() || is_base_damaged) exit_code = kExitBadInput;
   if (gate == Gate::kCannotTell) {
@@ -261,6 +262,7 @@ absl::StatusOr<int> RunDiff(const Args& args) {
         "is noise");
     exit_code = kExitBadInput;
   }
+  RETURN_IF_ERROR(printed.status());
   return exit_code == kExitOk && gate == Gate::kFails ? kExitThreshold : exit_code;
 }
 

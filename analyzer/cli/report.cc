@@ -239,14 +239,16 @@ absl::StatusOr<int> RunReport(const Args& args) {
   }
   progress.Clear();
   int exit_code = run->damage.empty() ? kExitOk : kExitBadInput;
+  absl::StatusOr<int> printed = kExitOk;
   if (!run->model.processes.empty()) {
     RETURN_IF_ERROR(report.status());
     const std::optional<std::string> page = args.Last("html");
-    ASSIGN_OR_RETURN(const int printed, page ? PrintPage(*page, *report) : PrintOutput(*report));
-    exit_code = std::max(exit_code, printed);
+    printed = page ? PrintPage(*page, *report) : PrintOutput(*report);
+    exit_code = std::max(exit_code, printed.value_or(kExitBadInput));
   }
   const char* const rest = run->model.processes.empty() ? "" : "; the tables show what is whole";
   for (const absl::Status& status : run->damage) PrintError(absl::StrCat(status.message(), rest));
+  RETURN_IF_ERROR(printed.status());
   return exit_code;
 }
 

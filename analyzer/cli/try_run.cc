@@ -108,7 +108,7 @@ struct Launched {
   prctl(PR_SET_CHILD_SUBREAPER, 0);
   const sigset_t signals = WatchedSignals();
   sigprocmask(SIG_UNBLOCK, &signals, nullptr);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::signal(signal, SIG_DFL);
   setsid();
   RedirectTo(output);
   if (!workdir.empty() && chdir(workdir.c_str()) == 0) setenv("PWD", workdir.c_str(), 1);

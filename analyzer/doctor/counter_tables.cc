@@ -148,8 +148,9 @@ Table SetsTable(const CountingReport& report) {
 Table CountersTable(const CountingReport& report) {
   std::vector<CounterTrial> rows = report.counters;
   for (const CounterRefusal& refusal : report.refused) {
-    absl::SNPrintF(rows.emplace_back().spec.name, sizeof refusal.name, "%s", refusal.name);
-    rows.back().reason = refusal.reason;
+    CounterTrial& row = rows.emplace_back();
+    absl::SNPrintF(row.spec.name, sizeof row.spec.name, "%s", refusal.name);
+    row.reason = refusal.reason;
   }
   const TypedColumns<CounterTrial> columns = {
       {TextColumn("counter"), "Its name in DLHOOK_COUNTERS.",

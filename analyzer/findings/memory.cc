@@ -28,7 +28,7 @@ constexpr double kScarce = 0.8;       // of the device's memory
 constexpr double kMostOfPeak = 0.5;   // by one layer
 constexpr double kUnusedPart = 0.25;  // of what is reserved
 constexpr double kNewPagesPercent = 3;
-constexpr double kBytesOfPage = 4096;
+constexpr double kPageBytes = 4096;
 
 std::string Bytes(int64_t bytes) { return HumanCell(bytes, "bytes"); }
 
@@ -111,7 +111,7 @@ bool RecordsUnusedGraph(const StepFacts& facts) {
 double CostOfNewPagesNs(const StepFacts& facts) {
   const PageFaults& faults = facts.load().faults;
   if (!facts.load().is_known) return 0;
-  const double pages = std::min(faults.count, std::max(faults.resident_bytes, 0.0) / kBytesOfPage);
+  const double pages = std::min(faults.count, std::max(faults.resident_bytes, 0.0) / kPageBytes);
   return std::min(pages * faults.cost_ns, faults.system_ns);
 }
 
@@ -218,7 +218,6 @@ std::vector<Finding> FindFragmentedMemory(const StepFacts& facts) {
 namespace {
 
 constexpr double kPageFaultsPercent = 3;
-constexpr double kPageBytes = 4096;
 constexpr int64_t kLeastMapped = 128 << 10;  // glibc's threshold, at first
 constexpr double kLargePart = 0.5;           // of the pages that are given back
 // A setting with this in its value says how memory is kept.

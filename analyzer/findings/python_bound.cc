@@ -58,9 +58,10 @@ double AsleepNs(const StepFacts& facts) {
 // of a recurrent network has thousands in it.
 void ForEachCalled(const StepFacts& facts, const std::function<void(const std::string&)>& visit) {
   const ScopeColumns& scopes = facts.model().scopes;
+  const auto& places = facts.places();
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
     const auto& [name, kind, stack] = scopes.look[scope];
-    if (!facts.IsOutermostOp(scope) || stack == kNone || facts.places()[stack].is_in_backward) continue;
+    if (!facts.IsOutermostOp(scope) || stack == kNone || places[stack].is_in_backward) continue;
     if (!IsInBackward(facts.model(), scope) && facts.StepOfScope(scope) != kNone) visit(facts.model().names[name]);
   }
 }

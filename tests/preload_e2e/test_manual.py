@@ -79,7 +79,9 @@ class Manual(e2e.Case):
                  ("dlhook", "report", "--format", "=", "cs"): ["csv"], ("dlhook", "report", "--color", "="): ["auto", "always", "never"],
                  ("dlhook", "report", "--format=cs"): ["--format=csv"],  # as zsh and fish give it
                  ("dlhook", "run", "--stacks", "n"): ["native"], ("dlhook", "run", "--capture", "blas,one"): ["blas,onednn"],
-                 ("dlhook", "run", "--", "python", "-"): [], ("dlhook", "report", ""): []}
+                 ("dlhook", "run", "--", "python", "-"): [], ("dlhook", "report", ""): [],
+                 ("dlhook", "report", ".", ""): [], ("dlhook", "report", "", "--ta"): ["--table"], ("dlhook", "report", "xo", ""): [],
+                 ("dlhook", "run", "--sample", "--cap"): ["--capture"]}  # its value is optional
         path = os.path.dirname(e2e.DLHOOK) + ":" + os.environ["PATH"]
         for words, expected in cases.items():
             said = e2e.run(["bash", "-c", f"{text}COMP_WORDS=(\"$@\") COMP_CWORD={len(words) - 1}\n_dlhook\n"

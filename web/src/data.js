@@ -32,7 +32,7 @@ export class Table {
     const value = one[name] ?? "",
       column = this.column(name);
     if (value === "") return null;
-    return NUMBERS_OF.has(name) ? String(value) : amount(value, column.unit, column.type);
+    return NUMBERS_OF.has(name) ? String(value) : amount(value, column?.unit, column?.type);
   }
   // {label: column} as facts() takes it.
   pairs(one, names) {

@@ -188,7 +188,7 @@ class CounterSums {
     return columns;
   }
 
-  // The rows with any counts, by the counter that measures time, else the first, or by their start; then what no thread's reading
+  // The rows with any counts (threads: all), by the counter that measures time, else the first, or by their start; then what no thread's reading
   // covers.
   void AddTo(const std::vector<CounterRow>& rows, bool in_order, const TypedColumns<CountersLine>& columns,
              Table* table) const {
@@ -197,7 +197,7 @@ class CounterSums {
     const auto lead = [&](size_t row) { return names_.empty() ? 0 : sums_[row].counts[lead_]; };
     if (!in_order) std::ranges::stable_sort(order, std::ranges::greater(), lead);
     for (const size_t row : order) {
-      if (!sums_[row].IsEmpty()) AddRow(columns, {rows[row], &sums_[row]}, table);
+      if (!has_shares_ || !sums_[row].IsEmpty()) AddRow(columns, {rows[row], &sums_[row]}, table);
     }
     if (in_order) SortByStart(table);
     const CounterRow rest = {.name = kNotSampled};
