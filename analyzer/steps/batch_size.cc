@@ -61,7 +61,8 @@ class BatchFinder {
   BatchFinder(const TraceModel& model, const Attribution& attribution, const std::vector<BatchSpan*>& spans)
       : model_(model), attribution_(attribution) {
     for (const Op& op : model_.ops) batches_.push_back(BatchOf(op));
-    has_modules_ = absl::c_any_of(attribution_.layers, [](const Layer& layer) { return !layer.module.empty(); });
+    has_modules_ = absl::c_any_of(attribution_.layers,
+                                  [](const Layer& layer) { return !layer.module.empty() && layer.type != "loss"; });
     for (BatchSpan* const span : spans) guesses_.push_back({.span = span});
   }
 
@@ -107,13 +108,13 @@ class BatchFinder {
   }
 
   // A convolution computed as a product, image by image, has channels and positions as its sides; a parametrization's
-  // product computes a weight; beside modules, what is in none prepares their input (a spectrogram).
+  // product computes a weight; beside modules, a line of the program in none prepares their input (a spectrogram).
   bool HasNoBatch(CallIndex call) const {
     const LayerIndex index = attribution_.PlaceOfCall(call).layer;
     if (index == kNone) return false;
     const Layer& layer = attribution_.layers[index];
-    return absl::StrContains(layer.type, "convolution") || ComputesWeight(layer) ||
-           (has_modules_ && layer.module.empty());
+    const bool is_line = layer.module.empty() && !layer.line.empty() && absl::StartsWith(layer.name, layer.line);
+    return absl::StrContains(layer.type, "convolution") || ComputesWeight(layer) || (has_modules_ && is_line);
   }
 
   static int64_t StartOf(const Guess& guess) { return guess.span->start_ns; }
