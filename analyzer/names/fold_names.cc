@@ -253,7 +253,9 @@ std::string PutTogether(const std::vector<NamePart>& parts) {
 
 }  // namespace
 
-std::vector<NamePart> PathOf(absl::string_view demangled) { return NameParser(WithoutCloneSuffixes(demangled)).Parse(); }
+std::vector<NamePart> PathOf(absl::string_view demangled) {
+  return NameParser(WithoutCloneSuffixes(demangled)).Parse();
+}
 
 std::string FoldFunction(absl::string_view demangled) {
   // "py::f:/path/file.py" and Java's "Lorg/Foo;::bar" are not C++.
