@@ -25,6 +25,8 @@ constexpr int64_t kPairsBytes = 1 << 10;
 constexpr size_t kReducedWithin = 4;  // operations
 constexpr double kFewestJoins = 16;   // in a step
 constexpr double kGrowsInPercent = 90;
+// Of a step, without the products' own time: how much of that is the expanded part's is not known.
+constexpr double kExpandedPercent = 5;
 constexpr double kWindowNs = 48;     // for each element of a pooling's result: about 1 for each of its window
 constexpr double kElementBytes = 4;  // of results; of shorter types there are more elements
 constexpr int64_t kPooledBytes = 1 << 16;
@@ -167,7 +169,7 @@ class TensorForms {
       if (OpOf(i + 1) == "linear" || OpOf(i + 1) == "addmm" || OpOf(i + 1) == "matmul") tensors.insert({i, i + 1});
     }
     const double ns = NsOfAll(tensors);
-    if (!facts_.IsAtLeast(ns, kFormPercent)) return std::nullopt;
+    if (!facts_.IsAtLeast(ns, kExpandedPercent)) return std::nullopt;
     Finding finding = OfForm(
         facts_, ns, made_[*tensors.begin()].scope,
         absl::StrFormat(

@@ -382,7 +382,7 @@ class Findings(FindingsCase):
         self.assertIn("All heads in one product", finding["advice"])
 
     def test_a_code_that_is_joined_to_each_row(self):
-        finding = self.found("faster-form", "expanded-codes", least_percent=10)
+        finding = self.found("faster-form", "expanded-codes", least_percent=5)
         self.assertIn("aten::cat copies a tensor that was expanded", finding["finding"])
 
     def test_what_has_a_cheaper_form(self):

@@ -5,6 +5,7 @@ dumps below follows the comments of proto/*.proto and shares no code with the an
 """
 
 import collections
+import concurrent.futures
 import json
 import os
 import re
@@ -452,10 +453,29 @@ class SkipReporter(unittest.TextTestResult):
         self.stream.write(f"\nSKIPPED: {test.id()}: {reason}\n")
 
 
-def main():
+def main(at_once=1):
+    """`at_once`: for files whose tests mostly wait. So many of them run beside each other, in processes of their own."""
     for name, path in (("DLHOOK_TEST_DLHOOK", DLHOOK), ("DLHOOK_TEST_SHIM", SHIM),
                        ("DLHOOK_TEST_VICTIMS", VICTIMS)):
         if not os.path.exists(path):
             sys.exit(f"{name} is not set to something that exists; run this through ctest or see tests/README.md")
+    if at_once > 1 and len(sys.argv) == 1:
+        sys.exit(run_at_once(at_once))
     # The victims inherit neither: the same from a shell and from ctest.
     unittest.main(testRunner=unittest.TextTestRunner(verbosity=2, resultclass=SkipReporter))
+
+
+def run_at_once(number):
+    """The exit code of all tests of the program."""
+    def names(suite):
+        return [name for one in suite for name in (names(one) if isinstance(one, unittest.TestSuite) else [one.id()])]
+
+    def tested(name):
+        argv = [sys.executable, "-B", sys.argv[0], name.removeprefix("__main__.")]
+        result = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        print(result.stdout.decode(errors="replace"), flush=True)
+        return result.returncode
+
+    all_names = names(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"]))
+    with concurrent.futures.ThreadPoolExecutor(number) as pool:
+        return max(pool.map(tested, all_names))

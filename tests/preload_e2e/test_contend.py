@@ -152,32 +152,34 @@ class Contend(trying.Case):
             self.assertIn(complaint, result.err)
         self.assert_nothing_left()
 
-    def test_stopped_at_any_moment(self):
-        """Alone, with groups made, and beside its neighbours: by signals to it, to its worker, and to its group."""
-        def kill(pid):
-            os.kill(pid, signal.SIGKILL)
-
-        def interrupt(pid):
-            os.killpg(pid, signal.SIGINT)
-
-        def end(pid):
-            os.kill(pid, signal.SIGTERM)
-
+    def stopped(self, how):
+        """Alone, with groups made, and beside its neighbours."""
         words = ["--with", self.gardener, "--load", "memory", "--load", "disk"]
-        for how in (kill, self.kill_worker, interrupt, end):
-            for is_beside in (False, True):
-                with self.subTest(how=how.__name__, is_beside=is_beside):
-                    kernel = self.kernel(f"sys-{how.__name__}-{is_beside}")
+        for is_beside in (False, True):
+            with self.subTest(is_beside=is_beside):
+                kernel = self.kernel(f"sys-{is_beside}")
 
-                    def is_moment(kernel=kernel, is_beside=is_beside):
-                        is_there = os.path.exists(self.plant) if is_beside else super(Contend, self).processes(b"victim_tried")
-                        return kernel.has_filled_groups() and is_there
+                def is_moment(kernel=kernel, is_beside=is_beside):
+                    is_there = os.path.exists(self.plant) if is_beside else super(Contend, self).processes(b"victim_tried")
+                    return kernel.has_filled_groups() and is_there
 
-                    self.stopped_when([*words, "--sys", kernel.folder], is_moment, how, FORKS=1)
-                    self.wait_until(lambda kernel=kernel: not kernel.groups())
-                    kernel.stop()
-                    if os.path.exists(self.plant):  # what was killed could not remove it
-                        os.remove(self.plant)
+                self.stopped_when([*words, "--sys", kernel.folder], is_moment, how, FORKS=1)
+                self.wait_until(lambda kernel=kernel: not kernel.groups())
+                kernel.stop()
+                if os.path.exists(self.plant):  # what was killed could not remove it
+                    os.remove(self.plant)
+
+    def test_killed(self):
+        self.stopped(lambda pid: os.kill(pid, signal.SIGKILL))
+
+    def test_its_worker_is_killed(self):
+        self.stopped(self.kill_worker)
+
+    def test_interrupted(self):
+        self.stopped(lambda pid: os.killpg(pid, signal.SIGINT))
+
+    def test_ended_politely(self):
+        self.stopped(lambda pid: os.kill(pid, signal.SIGTERM))
 
     def test_what_others_left_is_removed(self):
         kernel = Kernel(os.path.join(self.folder, "sys"))
@@ -191,4 +193,4 @@ class Contend(trying.Case):
 
 
 if __name__ == "__main__":
-    e2e.main()
+    e2e.main(at_once=4)

@@ -212,4 +212,4 @@ class Top(e2e.Case):
 
 
 if __name__ == "__main__":
-    e2e.main()
+    e2e.main(at_once=4)

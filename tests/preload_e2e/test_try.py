@@ -94,4 +94,4 @@ class Try(trying.Case):
 
 
 if __name__ == "__main__":
-    e2e.main()
+    e2e.main(at_once=4)

@@ -229,7 +229,7 @@ static void computes(void) {
   libxsmm_smmfunction large = libxsmm_smmdispatch(64, 48, 32, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
   struct timespec now = {0, 0};
   while (now.tv_sec == 0 && now.tv_nsec < 500000000) {
-    for (int i = 0; i < 1000; ++i) small(a, b, c);
+    for (int i = 0; i < 4000; ++i) small(a, b, c);
     for (int i = 0; i < 1000; ++i) large(a, b, c);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   }
