@@ -21,8 +21,9 @@ while [ "$#" -gt 0 ]; do
 done
 
 cd "$root"
-# Tests that load both cores would disturb each other: these are marked run_serial, the rest run in parallel.
-jobs=$(nproc)
+# Tests that load both cores would disturb each other: these are marked run_serial, the rest run in parallel. One more
+# than there are processors, because many wait.
+jobs=$(($(nproc) + 1))
 failed=
 again=
 results=

@@ -62,7 +62,7 @@ class Replay(frameworks.Case):
 
     def test_problems_and_choices(self):
         self.record()
-        tables, err = self.replayed("torch", CONVOLUTIONS, "--budget", "25s")
+        tables, err = self.replayed("torch", CONVOLUTIONS, "--budget", "15s")
         self.assertIn(b"replay: starting ", err.splitlines()[0])
         for note in "another machine", "The run had":
             self.assertNotIn(note, " ".join(tables["replay"]["notes"]))
@@ -109,7 +109,7 @@ class Replay(frameworks.Case):
         # jaxlib's profiler records windows: the training must be in one.
         argv = [frameworks.TENSORFLOW_PYTHON, *program("keras_cnn", 12, *([60] if backend == "jax" else []))[1:]]
         self.recorded("launcher", argv, KERAS_BACKEND=backend, TF_NUM_INTRAOP_THREADS="1", OMP_NUM_THREADS="1")
-        tables, err = self.replayed(backend, CONVOLUTIONS, "--threads", "1", "--budget", "20s")
+        tables, err = self.replayed(backend, CONVOLUTIONS, "--threads", "1", "--budget", "10s")
         self.assertIn(f"starting {os.path.dirname(frameworks.TENSORFLOW_PYTHON)}/python3, beside libraries".encode(), err)
         found = {}
         for row in rows(tables["replay"]):
@@ -201,7 +201,7 @@ class Replay(frameworks.Case):
         with open(other, "w") as file:
             file.write(f"#!/bin/sh\nexec {program('replayed')[0]} $1 $2 \"import torch; torch.__version__ = '1.13.1+cpu'\n$3\" $4 $5\n")
         os.chmod(other, 0o700)
-        result = e2e.run([e2e.DLHOOK, "replay", "--budget", "15s", "--problem", CONV2, "--python", other, self.record()])
+        result = e2e.run([e2e.DLHOOK, "replay", "--budget", "8s", "--problem", CONV2, "--python", other, self.record()])
         self.assertRegex(b" ".join(result.out.split()), rb"The run had torch 2\.\d+: .* Computed by [^;]*torch 1\.13\.1")
 
     def test_a_system_without_onednn(self):
@@ -209,7 +209,7 @@ class Replay(frameworks.Case):
         with open(other, "w") as file:
             file.write(f"#!/bin/sh\nexec {program('replayed')[0]} $1 $2 \"$(echo \"$3\" | sed s/libdnnl/libnone/g)\" $4 $5\n")
         os.chmod(other, 0o700)
-        result = e2e.run([e2e.DLHOOK, "replay", "--format", "json", "--budget", "20s", "--top", "1", "--problem", CONV2, "--python", other,
+        result = e2e.run([e2e.DLHOOK, "replay", "--format", "json", "--budget", "10s", "--top", "1", "--problem", CONV2, "--python", other,
                           self.record()])
         self.assertEqual(result.code, 0, result.err)
         tables = {table["name"]: table for table in json.loads(result.out)["tables"]}
@@ -225,7 +225,7 @@ class Replay(frameworks.Case):
                   "os.environ['ONEDNN_MAX_CPU_ISA'] = 'SSE41'\n"
                   "sys.exit(subprocess.call(sys.argv[1:]))")
         self.recorded("launcher", [argv[0], "-c", parent, *argv], OMP_NUM_THREADS="1")
-        result = e2e.run([e2e.DLHOOK, "replay", "--format", "json", "--budget", "15s", "--problem", CONV2, self.run_path])
+        result = e2e.run([e2e.DLHOOK, "replay", "--format", "json", "--budget", "8s", "--problem", CONV2, self.run_path])
         self.assertEqual(result.code, 0, result.err)
         table = json.loads(result.out)["tables"][0]
         self.assertTrue(any("sse41" in row["chosen"] for row in rows(table)), rows(table))
@@ -255,7 +255,7 @@ class Replay(frameworks.Case):
             file.write("raise ValueError('of the working folder')\n")
         os.chmod(python, 0o777)
         self.recorded("launcher", program("numpy_products", STEPS), OMP_NUM_THREADS="1", PYTHONPATH=packages)
-        command = [e2e.DLHOOK, "replay", "--format", "json", "--budget", "15s", "--top", "1", self.run_path]
+        command = [e2e.DLHOOK, "replay", "--format", "json", "--budget", "8s", "--top", "1", self.run_path]
         path = os.path.dirname(sys.executable) + ":" + os.environ["PATH"]
         env = e2e.clean_environment(PATH=path, PYTHONPATH=":" + os.path.dirname(os.path.dirname(numpy.__file__)))
         result = e2e.run(command, env=env, cwd=self.folder)
