@@ -272,4 +272,4 @@ def add_tests():
 add_tests()
 
 if __name__ == "__main__":
-    e2e.main()
+    e2e.main(at_once=4)
