@@ -118,6 +118,7 @@ class Moves {
  public:
   Moves(const TraceModel& model, const TableOptions& options)
       : model_(model),
+        analysis_(*options.analysis),
         totals_(*options.totals),
         places_(options.analysis->attribution().of_call),
         layers_(options.analysis->attribution().layers),
@@ -138,10 +139,11 @@ class Moves {
   }
 
   void Book() {
-    const std::vector<RoundTrip> trips = FindRoundTrips(model_);
+    if (!absl::c_linear_search(is_move_, true)) return;  // finding steps takes time
+    const std::vector<RoundTrip> trips = FindRoundTrips(model_, analysis_.steps());
     for (const RoundTrip& trip : trips) round_trip_calls_.insert({trip.away, trip.back});
     round_trips_ = trips.size();
-    ends_ = FindMoveEnds(model_, is_move_, trips);
+    ends_ = FindMoveEnds(model_, analysis_.steps(), is_move_, trips);
     for (CallIndex call = 0; call < model_.calls.size(); ++call) {
       if (is_move_[model_.calls.op[call]] && !same_work_.IsNested(call)) BookCall(call);
     }
@@ -234,6 +236,7 @@ class Moves {
   }
 
   const TraceModel& model_;
+  const LayerAnalysis& analysis_;
   const RunTotals& totals_;
   const std::vector<Place>& places_;
   std::vector<Layer> layers_;  // a network that is the only one is not named
