@@ -133,8 +133,8 @@ absl::StatusOr<Table> FindingsTable(const TraceModel& model, const TableOptions&
   }
   Table table = NewTable("findings", "What could be faster, by the gain per step", Columns(), rows);
   table.sentences_from = "finding";
-  table.notes.push_back(absl::StrCat(Rules().size(), " rules looked at a ", facts.StepNoun(), " of ",
-                                     HumanTime(facts.step_ns()), ". Gains may overlap: do not add them up."));
+  table.Note(Rules().size(), " rules looked at a ", facts.StepNoun(), " of ", HumanTime(facts.step_ns()),
+             ". Gains may overlap: do not add them up.");
   for (std::string& sentence : NotJudged(facts)) table.notes.push_back(std::move(sentence));
   return table;
 }

@@ -131,7 +131,7 @@ void SayWhyNone(const TraceModel& model, absl::string_view capability, Table* ta
   for (const ProcessInfo& process : model.processes) {
     for (const Capability& known : process.capabilities) {
       if (!table->rows.empty() || !table->notes.empty() || known.name != capability || known.reason.empty()) continue;
-      if (known.state != CapabilityState::kOn) table->notes.push_back(absl::StrCat("None: ", known.reason, "."));
+      if (known.state != CapabilityState::kOn) table->Note("None: ", known.reason, ".");
     }
   }
 }

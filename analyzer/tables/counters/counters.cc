@@ -212,7 +212,7 @@ class CounterSums {
  private:
   void AddNotes(Table* table) const {
     if (names_.empty()) {
-      table->notes.push_back(
+      table->Note(
           "No counters were read. Run again with DLHOOK_COUNTERS=software (`dlhook counters` says what this machine "
           "can count).");
       return;

@@ -342,7 +342,7 @@ void AddSizeNotes(const CopyMap& groups, Table& table) {
       if (counts[i] > 0) words.push_back(absl::StrCat(counts[i], " ", kSizes[i].words));
     }
     if (words.empty()) continue;
-    table.notes.push_back(absl::StrCat(NameAt(kDirections, direction), " by size: ", absl::StrJoin(words, ", "), "."));
+    table.Note(NameAt(kDirections, direction), " by size: ", absl::StrJoin(words, ", "), ".");
   }
 }
 

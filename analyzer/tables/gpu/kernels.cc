@@ -227,10 +227,9 @@ void AddNotes(const TraceModel& model, const KernelMap& groups, Table* table) {
     first_ns += group.first_ns;
   }
   const auto note = [&](int64_t count, absl::string_view what) {
-    if (count > 0) table->notes.push_back(absl::StrCat(count, " launches were ", what, "."));
+    if (count > 0) table->Note(count, " launches were ", what, ".");
   };
-  table->notes.push_back(
-      absl::StrCat(first, " first launches (", HumanTime(first_ns), ") are in the totals, not in means."));
+  table->Note(first, " first launches (", HumanTime(first_ns), ") are in the totals, not in means.");
   note(captured, "captured into CUDA graphs instead of executed");
   note(without, "seen of which no time of a GPU is known");
 }
@@ -278,8 +277,7 @@ using LaunchedKernels = std::map<KernelsKey, LaunchedKernel>;
 
 KernelsKey KeyOf(const Op& op, std::string launched_by) {
   const bool is_known = !op.kernel_name.empty();
-  return {is_known ? op.kernel_name : kNotKnown, is_known ? op.kernel_short : kNotKnown,
-          std::move(launched_by)};
+  return {is_known ? op.kernel_name : kNotKnown, is_known ? op.kernel_short : kNotKnown, std::move(launched_by)};
 }
 
 std::string LauncherOf(const TraceModel& model, CallIndex call) {
@@ -369,14 +367,13 @@ void AddNotes(const TraceModel& model, const RunTotals& totals, const LaunchedKe
     ns += group.total_ns;
   }
   if (groups.empty()) return;
-  table->notes.push_back(absl::StrCat(calls, " launches took the host ", HumanTime(ns), "; ", captured,
-                                     " more were captured into CUDA graphs. How long the kernels ran is not known."));
+  table->Note(calls, " launches took the host ", HumanTime(ns), "; ", captured,
+              " more were captured into CUDA graphs. How long the kernels ran is not known.");
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     if (IsGraphLaunch(model.ops[i])) graphs += totals.ops[i].calls - totals.ops[i].nested_calls;
   }
   if (graphs > 0) {
-    table->notes.push_back(
-        absl::StrCat(graphs, " launches of CUDA graphs repeat captured launches; they are not in `calls`."));
+    table->Note(graphs, " launches of CUDA graphs repeat captured launches; they are not in `calls`.");
   }
 }
 
@@ -426,7 +423,10 @@ absl::StatusOr<Table> KernelsTable(const TraceModel& model, const TableOptions& 
   for (const auto& [key, group] : groups) all_ns += group.total_ns;
   const auto order =
       ByWeight(groups, [](const LaunchedKernel& group) { return std::pair(group.all(), group.total_ns); });
-  Table table = NewTable("kernels", title, KernelsColumns(all_ns, absl::c_count_if(steps.steps(), [](const NumberedStep& step) { return step.is_steady; })), order);
+  Table table = NewTable(
+      "kernels", title,
+      KernelsColumns(all_ns, absl::c_count_if(steps.steps(), [](const NumberedStep& step) { return step.is_steady; })),
+      order);
   AddNotes(model, *options.totals, groups, &table);
   return table;
 }

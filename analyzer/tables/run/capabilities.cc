@@ -249,7 +249,7 @@ absl::StatusOr<Table> CapabilitiesTable(const TraceModel& model, const TableOpti
   }
   Table table = NewTable("capabilities", "What was observed, how, and what could not be", CapabilitiesColumns(), order);
   if (table.rows.empty()) return table;
-  table.notes.emplace_back(
+  table.Note(
       "Libraries that this run did not use are not listed: dlhook doctor -- PROGRAM inspects every loaded library.");
   return table;
 }

@@ -129,10 +129,10 @@ absl::StatusOr<Table> LatencyTable(const TraceModel& model, const TableOptions& 
     table.notes.push_back(LoadNote(ProcessLabel(model, process), served));
   }
   if (!workers.empty()) {
-    table.notes.push_back(absl::StrCat("Excluded: work of processes started by one that trains (", workers.size(),
-                                       "; a loader's workers, for instance)."));
+    table.Note("Excluded: work of processes started by one that trains (", workers.size(),
+               "; a loader's workers, for instance).");
   }
-  if (groups.empty()) table.notes.push_back("No process runs a network without training it.");
+  if (groups.empty()) table.Note("No process runs a network without training it.");
   return table;
 }
 

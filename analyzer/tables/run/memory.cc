@@ -121,9 +121,8 @@ absl::StatusOr<Table> MemoryTable(const TraceModel& model, const TableOptions& o
     absl::c_stable_sort(devices, [](auto* a, auto* b) { return a->peak_bytes > b->peak_bytes; });
     for (const DeviceMemory* device : devices) {
       for (const MemoryRow& row : rows.Of(*device)) AddRow(columns, row, &table);
-      table.notes.push_back(
-          absl::StrCat(model.processes.size() > 1 ? absl::StrCat(ProcessLabel(model, process), ": ") : "", "peak of ",
-                       PeakSentence(model, analysis.attribution(), *device), "."));
+      table.Note(model.processes.size() > 1 ? absl::StrCat(ProcessLabel(model, process), ": ") : "", "peak of ",
+                 PeakSentence(model, analysis.attribution(), *device), ".");
     }
   }
   return table;

@@ -365,7 +365,7 @@ absl::StatusOr<Table> SummaryTable(const TraceModel& model, const TableOptions& 
   AddOddities(model, metrics);
   Table table = NewTable("summary", "The run in a few numbers", SummaryColumns(), metrics.all());
   if (HasTroubles(model))
-    table.notes.emplace_back("What could not be observed and what to do: dlhook report RUN --table capabilities.");
+    table.Note("What could not be observed and what to do: dlhook report RUN --table capabilities.");
   return table;
 }
 
