@@ -97,7 +97,7 @@ std::vector<RuleFinding> FindAll(const StepFacts& facts) {
 std::vector<std::string> NotJudged(const StepFacts& facts, size_t most_named) {
   std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;  // in the order of the rules
   for (const Rule& rule : Rules()) {
-    const std::string reason = rule.missing(facts);
+    const std::string reason = rule.missing == nullptr ? "" : rule.missing(facts);
     if (reason.empty()) continue;
     auto known = absl::c_find_if(by_reason, [&](const auto& one) { return one.first == reason; });
     if (known == by_reason.end()) known = by_reason.insert(known, {reason, {}});
