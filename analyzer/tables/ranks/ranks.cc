@@ -107,9 +107,7 @@ TypedColumns<RankRow> RanksColumns(bool has_ranks) {
 // The step's place among these; kNone: in none. Where there are no steps the whole process counts.
 size_t StepAt(const TraceModel& model, const std::vector<const Step*>& steps, ProcessIndex process, int64_t ns) {
   if (steps.empty()) return ns >= model.processes[process].start_ns ? 0 : kNone;
-  const auto after = std::ranges::upper_bound(steps, ns, {}, &Step::start_ns);
-  const bool is_in = after != steps.begin() && ns < (*(after - 1))->end_ns;
-  return is_in ? static_cast<size_t>(after - steps.begin()) - 1 : kNone;
+  return StepAt(steps, ns);
 }
 
 // Whether these have a mean above 0 by more than chance: Student's t, with a limit that 1 of 50 sets of three values without

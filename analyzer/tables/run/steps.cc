@@ -152,10 +152,10 @@ void CountCalls(const TraceModel& model, ProcessIndex process, const std::vector
     const int64_t start_ns = model.calls.start_ns[call];
     if (model.threads[model.calls.thread[call]].process != process || model.calls.parent[call] != kNone) continue;
     if (model.ops[model.calls.op[call]].is_creation) continue;
-    const auto after = std::ranges::upper_bound(steps, start_ns, {}, &Step::start_ns);
-    if (after == steps.begin() || start_ns >= (*(after - 1))->end_ns) continue;
-    ++sums.Of((**(after - 1)).PhaseAt(start_ns)).calls;
-    ++counts[static_cast<size_t>(after - 1 - steps.begin())];
+    const size_t step = StepAt(steps, start_ns);
+    if (step == kNone) continue;
+    ++sums.Of(steps[step]->PhaseAt(start_ns)).calls;
+    ++counts[step];
   }
   for (int64_t count : counts) {
     sums.least_calls = std::min(sums.least_calls, count);
