@@ -6,7 +6,6 @@
 #include "analyzer/calls/tensor_class.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/op_kind.h"
-#include "analyzer/tables/layout_moves.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -33,7 +32,7 @@ std::vector<Finding> FindLayoutConversions(const StepFacts& facts) {
   double calls = 0, volumes_ns = 0;
   const auto is_conversion = [&](const WorkItem& item) {
     if (!item.IsHostCompute()) return false;
-    const std::optional<Move> move = MoveOf(*item.op, classes);
+    const std::optional<TensorMove> move = MoveOf(*item.op, classes);
     return move && (move->tensor & TensorClass::kActivations) != 0 && (IsPlain(move->from) || IsPlain(move->to));
   };
   const double ns = facts.Sum([&](const WorkItem& item) {

@@ -4,9 +4,9 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/scope_names.h"
+#include "analyzer/calls/tensor_class.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/layout_moves.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/time/thread_activity.h"
 

@@ -9,7 +9,6 @@
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/calls/move_ends.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/layout_moves.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/time/counter_division.h"
 
@@ -19,7 +18,7 @@ namespace {
 constexpr char kNotKnown[] = "not known";
 
 // A row: conversions of one kind between the same two ops.
-struct MoveRow : Move {
+struct MoveRow : TensorMove {
   std::string written_by, read_by;  // empty: not known
   auto operator<=>(const MoveRow&) const = default;
 };
@@ -241,9 +240,9 @@ class Moves {
   const std::vector<Place>& places_;
   std::vector<Layer> layers_;  // a network that is the only one is not named
   const SameWork same_work_;
-  std::vector<std::optional<Move>> moves_;  // by op
-  std::vector<bool> is_move_;               // by op
-  std::vector<OpIndex> home_;               // by op: the move around it, if any
+  std::vector<std::optional<TensorMove>> moves_;  // by op
+  std::vector<bool> is_move_;                     // by op
+  std::vector<OpIndex> home_;                     // by op: the move around it, if any
   absl::flat_hash_map<CallIndex, MoveEnds> ends_;
   absl::flat_hash_set<CallIndex> round_trip_calls_;
   size_t round_trips_ = 0;

@@ -8,10 +8,10 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/scope_names.h"
+#include "analyzer/calls/tensor_class.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/layout_moves.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline tables {
