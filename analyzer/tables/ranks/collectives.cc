@@ -1,8 +1,5 @@
 // Table `collectives`: communication between ranks: NCCL and MPI calls, Gloo and UCC ranges.
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/same_work.h"
