@@ -1,19 +1,16 @@
 #include "analyzer/answer/live.h"
 
-#include <cmath>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/answer/answer.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/standing.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/op_kind.h"
+#include "analyzer/model/scope_looks.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/text_columns.h"
 #include "analyzer/table/table_ops.h"
+#include "analyzer/time/intervals.h"
 
 namespace dlhook::analyzer::inline answer {
 namespace {
@@ -72,25 +69,26 @@ std::vector<RankTimes> TimesOfRanks(const StepFacts& facts) {
     if (track.steps.empty()) continue;
     std::vector<int64_t> durations;
     for (const Step& step : track.steps) durations.push_back(step.end_ns - step.start_ns);
-    const int64_t start_ns = track.steps.front().start_ns, end_ns = track.steps.back().end_ns;
-    const auto is_in = [&](ThreadIndex thread, int64_t ns) {
-      return model.threads[thread].process == track.process && ns >= start_ns && ns < end_ns;
-    };
-    int64_t collectives_ns = 0, gpu_ns = 0;
+    const auto is_its = [&](ThreadIndex thread) { return model.threads[thread].process == track.process; };
+    std::vector<Interval> collectives, gpu_waits;  // of several threads, or asynchronous ones: they overlap
     for (CallIndex i = 0; i < model.calls.size(); ++i) {
-      if (model.calls.parent[i] != kNone || !is_in(model.calls.thread[i], model.calls.start_ns[i])) continue;
+      if (model.calls.parent[i] != kNone || !is_its(model.calls.thread[i])) continue;
       const Op& op = model.ops[model.calls.op[i]];
-      if (IsKind(op, OpKind::kCollective)) collectives_ns += model.calls.duration_ns[i];
-      if (WaitsForGpu(op)) gpu_ns += model.calls.duration_ns[i];
+      const Interval span = {model.calls.start_ns[i], model.calls.EndOf(i)};
+      if (IsKind(op, OpKind::kCollective)) collectives.push_back(span);
+      if (WaitsForGpu(op)) gpu_waits.push_back(span);
     }
-    for (ScopeIndex i = 0; i < model.scopes.size(); ++i) {
-      if (!collective_names[model.scopes.look[i].name] || !is_in(model.scopes.thread[i], model.scopes.start_ns[i]))
-        continue;
-      collectives_ns += model.scopes.duration_ns[i];
-    }
-    const auto span_ns = static_cast<double>(std::max<int64_t>(end_ns - start_ns, 1));
+    const auto is_collective = [&](const ScopeLook& look) { return collective_names[look.name]; };
+    ForEachScopeThat(model.scopes, is_collective, [&](ScopeIndex i) {
+      if (is_its(model.scopes.thread[i])) collectives.push_back({model.scopes.start_ns[i], model.scopes.EndOf(i)});
+    });
+    const int64_t start_ns = track.steps.front().start_ns, end_ns = track.steps.back().end_ns;
+    const auto part_of_time = [&](std::vector<Interval> times) {
+      return static_cast<double>(IntervalSet(std::move(times)).CoveredNs(start_ns, end_ns)) /
+             static_cast<double>(std::max<int64_t>(end_ns - start_ns, 1));
+    };
     ranks.push_back({track.process, static_cast<double>(QuartilesOf(std::move(durations)).median),
-                     static_cast<double>(collectives_ns) / span_ns, static_cast<double>(gpu_ns) / span_ns});
+                     part_of_time(std::move(collectives)), part_of_time(std::move(gpu_waits))});
   }
   const std::vector<ProcessIndex> order = ByRank(model);
   const auto place = [&](const RankTimes& rank) { return absl::c_find(order, rank.process); };

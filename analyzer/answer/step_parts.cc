@@ -1,7 +1,5 @@
 #include "analyzer/answer/step_parts.h"
 
-#include <cmath>
-
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/calls/op_labels.h"
@@ -280,9 +278,8 @@ void SetPercents(std::vector<StepPart>& parts) {
 }  // namespace
 
 const char* PartKindName(PartKind kind) {
-  constexpr const char* kNames[] = {"library",  "framework", "python",   "native",        "between_calls", "input",
-                                    "gpu_wait", "blocked",   "runnable", "not_computing", "not_seen",      "rest"};
-  return kNames[static_cast<size_t>(kind)];
+  return NameIn<PartKind::kRest>(kind, {"library", "framework", "python", "native", "between_calls", "input",
+                                        "gpu_wait", "blocked", "runnable", "not_computing", "not_seen", "rest"});
 }
 
 std::vector<StepPart> PartsOfStep(const StepFacts& facts, size_t most) {

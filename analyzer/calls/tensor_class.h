@@ -1,4 +1,4 @@
-// Whether a reorder converts weights or activations.
+// Which ops convert a tensor from one layout or type to another, and whether it is of weights or activations.
 #pragma once
 
 #include "analyzer/model/trace_model.h"
@@ -36,5 +36,18 @@ struct ConversionKernel {
 
 // nullptr: not such a kernel, as far as its name shows.
 const ConversionKernel* FindConversionKernel(absl::string_view kernel_name);
+
+struct TensorMove {
+  std::string dims;
+  TensorClassSet tensor = 0;
+  std::string change;
+  std::string from, to;
+  std::string from_type, to_type;
+  auto operator<=>(const TensorMove&) const = default;
+};
+
+// oneDNN reorders; cuDNN's transforms and reorders; cublasLtMatrixTransform; cublas<t>geam with a transpose; conversion
+// kernels, by name. nullopt: the op converts nothing.
+std::optional<TensorMove> MoveOf(const Op& op, const TensorClasses& classes);
 
 }  // namespace dlhook::analyzer::calls

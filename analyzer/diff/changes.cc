@@ -1,10 +1,5 @@
 #include "analyzer/diff/changes.h"
 
-#include <cmath>
-#include <tuple>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/table/table_ops.h"
@@ -78,9 +73,7 @@ void AddSamples(const Samples& from, Samples& to) {
 }  // namespace
 
 const char* SpeedName(Speed finding) {
-  constexpr const char* kNames[] = {"equal", "noise", "slower", "faster", "unknown"};
-  static_assert(std::size(kNames) == static_cast<size_t>(Speed::kUnknown) + 1);
-  return kNames[static_cast<size_t>(finding)];
+  return NameIn<Speed::kUnknown>(finding, {"equal", "noise", "slower", "faster", "unknown"});
 }
 
 void TimeChange::Add(const TimeChange& other) {

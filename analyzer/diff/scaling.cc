@@ -1,6 +1,5 @@
 #include "analyzer/diff/scaling.h"
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/tables/columns.h"
@@ -222,12 +221,10 @@ Table ScalingTable(std::vector<ScalingRun> runs, ScalingKind kind) {
   table.notes.push_back(KindNote(runs, kind));
   const bool has_times = absl::c_all_of(runs, [](const ScalingRun& run) { return run.has_gpu_times; });
   if (!has_times)
-    table.notes.emplace_back(
-        "In runs without GPU times, processes are counted as devices, and where the time went is not known.");
+    table.Note("In runs without GPU times, processes are counted as devices, and where the time went is not known.");
   const auto is_other = [&](const ScalingRun& run) { return run.kind != runs.front().kind; };
   if (absl::c_any_of(runs, is_other)) {
-    table.notes.emplace_back(
-        "The steps of these runs are not of the same kind (training, inference): they may not be comparable.");
+    table.Note("The steps of these runs are not of the same kind (training, inference): they may not be comparable.");
   }
   return table;
 }

@@ -1,8 +1,5 @@
 // The table `verdict`: see diff_runs.h.
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/diff/diff_runs.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/steps/measured_steps.h"
@@ -206,11 +203,11 @@ void AddIntervalNote(const VerdictInput& input, Table& table) {
       absl::StrCat("The change", PerText(input), " lies between ", SignedTime(time.change_ns() - *time.noise_ns),
                    " and ", SignedTime(time.change_ns() + *time.noise_ns), " with 99 % confidence, by the variation ");
   if (before == 1 && after == 1) {
-    table.notes.push_back(absl::StrCat(interval,
-                                       "within the runs. How much one run differs from the next is unknown: for that, "
-                                       "dlhook diff --base A1 A2 A3 --new B1 B2 B3."));
+    table.Note(interval,
+               "within the runs. How much one run differs from the next is unknown: for that, "
+               "dlhook diff --base A1 A2 A3 --new B1 B2 B3.");
   } else {
-    table.notes.push_back(absl::StrCat(interval, "between runs (", before, " and ", after, ") and within them."));
+    table.Note(interval, "between runs (", before, " and ", after, ") and within them.");
   }
 }
 
@@ -226,8 +223,8 @@ void AddPaceNote(const VerdictInput& input, Table& table) {
   const Decision& decision = *input.decision;
   if (decision.is_same_work && IsSeen(input) && decision.time.finding != Speed::kEqual) {
     const bool knows_threads = input.base_run->load.is_known && input.new_run->load.is_known;
-    table.notes.push_back(absl::StrCat("Both runs did the same work in the same way; only the speed differs",
-                                       knows_threads ? "." : " (or how many threads did it, which was not sampled)."));
+    table.Note("Both runs did the same work in the same way; only the speed differs",
+               knows_threads ? "." : " (or how many threads did it, which was not sampled).");
   }
   if (decision.time.finding != Speed::kNoise || std::abs(std::log(decision.pace.ratio)) <= kPaceWorthNoting) return;
   const double ratio = decision.pace.ratio;
@@ -241,9 +238,9 @@ void AddDifferenceNotes(const VerdictInput& input, Table& table) {
   const ComparedSteps& before = input.base_run->steps;
   const ComparedSteps& after = input.new_run->steps;
   if (before.kind != after.kind) {
-    table.notes.push_back(absl::StrCat("The runs have no steps of the same kind: a ", StepWord(before.kind),
-                                       " of BASE (", StepKindName(before.kind), ") is compared with a ",
-                                       StepWord(after.kind), " of NEW (", StepKindName(after.kind), ")."));
+    table.Note("The runs have no steps of the same kind: a ", StepWord(before.kind), " of BASE (",
+               StepKindName(before.kind), ") is compared with a ", StepWord(after.kind), " of NEW (",
+               StepKindName(after.kind), ").");
   }
   if (const double parts = input.decision->parts; parts != 1) {
     table.notes.push_back(absl::StrFormat("%s's times and counts are of one of %.3g parts of its %ss.",
@@ -251,9 +248,9 @@ void AddDifferenceNotes(const VerdictInput& input, Table& table) {
   }
   const TimeChange& low = input.decision->low;
   if (input.decision->doubt == Doubt::kOnlySomeSteps) {
-    table.notes.push_back(absl::StrCat(
-        "The faster quarter of the steps takes up to ", HumanTime(low.base_ns), " in BASE and ", HumanTime(low.new_ns),
-        " in NEW, so it shows no such difference. Only some steps take longer, as on a busy machine."));
+    table.Note("The faster quarter of the steps takes up to ", HumanTime(low.base_ns), " in BASE and ",
+               HumanTime(low.new_ns),
+               " in NEW, so it shows no such difference. Only some steps take longer, as on a busy machine.");
   }
   if (input.decision->doubt == Doubt::kWaiting) {
     const bool knows_both = input.base_run->load.is_known && input.new_run->load.is_known;

@@ -1,15 +1,12 @@
 // What ranks are compared by: their collective operations, and sums of their work. See raw_tables.h.
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_replace.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/export/raw_tables.h"
-#include "analyzer/export/step_index.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/model/same_work.h"
+#include "analyzer/steps/step_index.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/ranks/collective_arrivals.h"
 #include "analyzer/time/thread_activity.h"

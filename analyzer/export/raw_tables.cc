@@ -1,13 +1,10 @@
 #include "analyzer/export/raw_tables.h"
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/python_places.h"
-#include "analyzer/export/step_index.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/profile/profile.h"
+#include "analyzer/steps/step_index.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/time/counter_division.h"
 #include "analyzer/time/thread_states.h"
@@ -135,7 +132,7 @@ void FillCalls(const Timeline& run, TableRows& rows) {
   for (CallIndex call = 0; call < calls.size(); ++call) {
     progress.Next();
     const ThreadIndex thread = calls.thread[call];
-    const uint32_t step = steps.At(run.model.threads[thread].process, thread, calls.start_ns[call]);
+    const uint32_t step = steps.OfCall(call);
     const Place place = attribution.of_call[call];
     rows.Integer(call).Integer(thread).Integer(calls.op[call]).Integer(calls.start_ns[call] - run.model.start_ns);
     rows.Integer(calls.duration_ns[call]).Integer(calls.self_ns[call]).Index(calls.parent[call]);

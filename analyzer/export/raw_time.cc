@@ -1,7 +1,7 @@
 // Joins the pieces of DivideTime: see raw_tables.h.
 
 #include "analyzer/export/raw_tables.h"
-#include "analyzer/export/step_index.h"
+#include "analyzer/steps/step_index.h"
 #include "analyzer/time/thread_activity.h"
 #include "analyzer/time/time_division.h"
 

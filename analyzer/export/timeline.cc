@@ -1,13 +1,9 @@
 #include "analyzer/export/timeline.h"
 
-#include <set>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/export/slice_labels.h"
-#include "analyzer/export/step_index.h"
 #include "analyzer/layers/framework/torch_units.h"
 #include "analyzer/render/escape.h"
+#include "analyzer/steps/step_index.h"
 #include "analyzer/time/counter_division.h"
 #include "analyzer/time/thread_states.h"
 

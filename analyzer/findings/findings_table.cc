@@ -1,8 +1,5 @@
 #include "analyzer/findings/findings_table.h"
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/work/source_lines.h"
@@ -97,7 +94,7 @@ std::vector<RuleFinding> FindAll(const StepFacts& facts) {
 std::vector<std::string> NotJudged(const StepFacts& facts, size_t most_named) {
   std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;  // in the order of the rules
   for (const Rule& rule : Rules()) {
-    const std::string reason = rule.missing(facts);
+    const std::string reason = rule.missing == nullptr ? "" : rule.missing(facts);
     if (reason.empty()) continue;
     auto known = absl::c_find_if(by_reason, [&](const auto& one) { return one.first == reason; });
     if (known == by_reason.end()) known = by_reason.insert(known, {reason, {}});
@@ -133,8 +130,8 @@ absl::StatusOr<Table> FindingsTable(const TraceModel& model, const TableOptions&
   }
   Table table = NewTable("findings", "What could be faster, by the gain per step", Columns(), rows);
   table.sentences_from = "finding";
-  table.notes.push_back(absl::StrCat(Rules().size(), " rules looked at a ", facts.StepNoun(), " of ",
-                                     HumanTime(facts.step_ns()), ". Gains may overlap: do not add them up."));
+  table.Note(Rules().size(), " rules looked at a ", facts.StepNoun(), " of ", HumanTime(facts.step_ns()),
+             ". Gains may overlap: do not add them up.");
   for (std::string& sentence : NotJudged(facts)) table.notes.push_back(std::move(sentence));
   return table;
 }

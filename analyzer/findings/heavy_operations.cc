@@ -5,8 +5,6 @@
 // Which values the program needs of them is its author's to say: the gain is at most their time. Of an FFT the length decides,
 // which is not recorded: information.
 
-#include <cmath>
-
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/onednn_text.h"

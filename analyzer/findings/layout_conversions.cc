@@ -2,11 +2,9 @@
 //
 // Only activations count: weights must be converted after each update, whatever the network's format. Nothing is
 // reported if most of the network already computes in channels_last, or if the framework has no such format.
-#include "absl/algorithm/container.h"
 #include "analyzer/calls/tensor_class.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/op_kind.h"
-#include "analyzer/tables/layout_moves.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -33,7 +31,7 @@ std::vector<Finding> FindLayoutConversions(const StepFacts& facts) {
   double calls = 0, volumes_ns = 0;
   const auto is_conversion = [&](const WorkItem& item) {
     if (!item.IsHostCompute()) return false;
-    const std::optional<Move> move = MoveOf(*item.op, classes);
+    const std::optional<TensorMove> move = MoveOf(*item.op, classes);
     return move && (move->tensor & TensorClass::kActivations) != 0 && (IsPlain(move->from) || IsPlain(move->to));
   };
   const double ns = facts.Sum([&](const WorkItem& item) {

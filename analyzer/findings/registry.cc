@@ -14,7 +14,6 @@ const char* ConfidenceName(Confidence confidence) {
 
 namespace {
 
-std::string Nothing(const StepFacts&) { return ""; }
 std::string Steps(const StepFacts& facts) { return facts.HasSteps() ? "" : "no repeating step was found"; }
 
 std::string GpuTimes(const StepFacts& facts) {
@@ -55,7 +54,7 @@ std::string Creations(const StepFacts& facts) {
 
 const std::vector<Rule>& Rules() {
   static const auto& kRules = *new std::vector<Rule>{
-      {"made-anew", "a pipeline of tf.data, or a network, is made again in each step", FindMadeAnew, Nothing},
+      {"made-anew", "a pipeline of tf.data, or a network, is made again in each step", FindMadeAnew},
       {"input-wait", "the step waits for its next batch", FindInputWait, Steps},
       {"copied-again", "the same contents are copied to the GPU in each step", FindCopiedAgain, GpuTimes},
       {"pageable-copies", "copies to or from the GPU wait because their memory is not pinned", FindPageableCopies,
@@ -63,7 +62,7 @@ const std::vector<Rule>& Rules() {
       {"small-copies", "many small copies to the GPU", FindSmallCopies, GpuTimes},
       {"gpu-allocations", "GPU memory is allocated and freed in steady steps", FindGpuAllocations, GpuTimes},
       {"gpu-idle", "the GPU waits for launches, input, synchronization, copies or other ranks", FindGpuIdle, GpuTimes},
-      {"late-rank", "ranks wait for one that comes last to their collective operations", FindLateRank, Nothing},
+      {"late-rank", "ranks wait for one that comes last to their collective operations", FindLateRank},
       {"uneven-threads", "threads share a step's work unevenly, and the step waits for the last", FindUnevenThreads,
        Steps},
       {"processor-quota", "the quota of a container is used up, and stops the program", FindProcessorQuota, Load},
@@ -73,11 +72,10 @@ const std::vector<Rule>& Rules() {
        SpinningMissing},
       {"too-many-threads", "the program's own threads wait for each other's processors", FindTooManyThreads, Load},
       {"one-thread", "one thread computes while processors are free", FindOneThread, LoadInSteps},
-      {"debug-switch", "a switch for finding errors is on", FindDebugSwitch, Nothing},
-      {"op-by-op", "operations run one by one that the framework would compile together", FindOpByOp, Nothing},
+      {"debug-switch", "a switch for finding errors is on", FindDebugSwitch},
+      {"op-by-op", "operations run one by one that the framework would compile together", FindOpByOp},
       {"page-faults", "memory is taken from the kernel and given back in each step", FindPageFaults, PageFaultsMissing},
-      {"slower-algorithm", "an algorithm runs that is slower than another that was measured", FindSlowerAlgorithm,
-       Nothing},
+      {"slower-algorithm", "an algorithm runs that is slower than another that was measured", FindSlowerAlgorithm},
       {"preparing-in-steps", "algorithms are searched and primitives prepared in steady steps", FindPreparing,
        Creations},
       {"recompilations", "torch.compile, tf.function or JAX compiles again in steady steps", FindRecompilations,
@@ -86,18 +84,16 @@ const std::vector<Rule>& Rules() {
       {"graph-breaks", "torch.compile could not compile a function as one graph", FindGraphBreaks, Steps},
       {"warm-up", "a short run is mostly warm-up", FindLongWarmUp, Steps},
       {"longer-steps", "some steps take much longer than the others", FindLongerSteps, Steps},
-      {"layout-conversions", "tensors are converted between memory formats in each step", FindLayoutConversions,
-       Nothing},
+      {"layout-conversions", "tensors are converted between memory formats in each step", FindLayoutConversions},
       {"input-gradient", "the gradient of the network's input is computed", FindInputGradient, Scopes},
       {"batch-norm-in-inference", "batch normalization runs where its factors are constants", FindBatchNormInInference,
        Scopes},
-      {"float64", "libraries, or PyTorch's own operations, compute in double precision", FindFloat64, Nothing},
+      {"float64", "libraries, or PyTorch's own operations, compute in double precision", FindFloat64},
       {"instruction-set", "a library computes with narrower vectors than the processor has", FindNarrowVectors,
        InstructionSets},
-      {"reference-implementation", "a library computes with a reference implementation", FindReferenceImplementations,
-       Nothing},
+      {"reference-implementation", "a library computes with a reference implementation", FindReferenceImplementations},
       {"own-loops", "PyTorch computes products or convolutions without a library", FindOwnLoops, OwnLoopsMissing},
-      {"slow-products", "products are far slower than the machine allows", FindSlowProducts, Nothing},
+      {"slow-products", "products are far slower than the machine allows", FindSlowProducts},
       {"denormals", "an operation gets slower during the run, with equal shapes, and others do not", FindDenormals,
        Steps},
       {"type-conversions", "tensors are converted to another type in each step", FindTypeConversions, Scopes},
@@ -109,13 +105,13 @@ const std::vector<Rule>& Rules() {
       {"growing-steps", "each step takes longer than the one before", FindGrowingSteps, Steps},
       {"unfused-ops", "elementwise operations behind a product each pass over its whole result", FindUnfusedOps,
        Scopes},
-      {"lower-precision", "float32 is computed where the hardware has a faster type", FindLowerPrecision, Nothing},
+      {"lower-precision", "float32 is computed where the hardware has a faster type", FindLowerPrecision},
       {"optimizer-per-tensor", "the optimizer runs many small operations", FindSmallOptimizerOps, Scopes},
       {"slow-lines", "long stretches between two lines that no operation accounts for", FindSlowLines, Scopes},
       {"python-bound", "what lies between operations takes longer than they do", FindPythonBound, Scopes},
-      {"growing-memory", "each step holds more memory than the one before", FindGrowingMemory, Nothing},
-      {"kept-activations", "one layer keeps most of the memory for the backward pass", FindKeptActivations, Nothing},
-      {"fragmented-memory", "the allocator has reserved much more memory than is held", FindFragmentedMemory, Nothing},
+      {"growing-memory", "each step holds more memory than the one before", FindGrowingMemory},
+      {"kept-activations", "one layer keeps most of the memory for the backward pass", FindKeptActivations},
+      {"fragmented-memory", "the allocator has reserved much more memory than is held", FindFragmentedMemory},
   };
   return kRules;
 }

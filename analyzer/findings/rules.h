@@ -7,7 +7,6 @@
 //   3. add a victim and a near miss in tests/frameworks/test_findings.py (GPU rules: on the fakes).
 #pragma once
 
-#include "absl/strings/str_format.h"
 #include "analyzer/analysis/memory_use.h"
 #include "analyzer/findings/finding.h"
 #include "analyzer/table/table_ops.h"
@@ -17,12 +16,15 @@
 
 namespace dlhook::analyzer::inline findings {
 
+using FindFunction = std::vector<Finding>(const StepFacts& facts);
+// Why a rule cannot judge this run, as a clause; empty: it can, or the run has nothing of what it judges.
+using MissingFunction = std::string(const StepFacts& facts);
+
 struct Rule {
   absl::string_view id;       // stable
   absl::string_view summary;  // what it looks for
-  std::vector<Finding> (*find)(const StepFacts&);
-  // Why the rule cannot judge this run, as a clause; empty: it can, or the run has nothing of what it judges.
-  std::string (*missing)(const StepFacts&);
+  FindFunction* find;
+  MissingFunction* missing = nullptr;  // null: it can judge every run
 };
 
 // Each part of the time has one cause: if two rules could claim it, the first in this order does.
@@ -41,56 +43,22 @@ struct EagerOps {
 };
 EagerOps EagerOpsOf(const StepFacts& facts);
 
-std::vector<Finding> FindInputWait(const StepFacts& facts);
-std::vector<Finding> FindGpuIdle(const StepFacts& facts);
-std::vector<Finding> FindProcessorQuota(const StepFacts& facts);
-std::vector<Finding> FindBusyMachine(const StepFacts& facts);
-std::vector<Finding> FindSpinningThreads(const StepFacts& facts);
-std::vector<Finding> FindTooManyThreads(const StepFacts& facts);
-std::vector<Finding> FindPythonLock(const StepFacts& facts);
-std::vector<Finding> FindOneThread(const StepFacts& facts);
-std::vector<Finding> FindPageFaults(const StepFacts& facts);
-std::vector<Finding> FindLateRank(const StepFacts& facts);
-std::vector<Finding> FindUnevenThreads(const StepFacts& facts);
-std::vector<Finding> FindSlowerAlgorithm(const StepFacts& facts);
-std::vector<Finding> FindPreparing(const StepFacts& facts);
-std::vector<Finding> FindMadeAnew(const StepFacts& facts);
+FindFunction FindInputWait, FindGpuIdle, FindProcessorQuota, FindBusyMachine, FindSpinningThreads, FindTooManyThreads,
+    FindPythonLock, FindOneThread, FindPageFaults, FindLateRank, FindUnevenThreads, FindSlowerAlgorithm, FindPreparing,
+    FindMadeAnew, FindRecompilations, FindGraphBreaks, FindRecompileLimit, FindLongWarmUp, FindLongerSteps,
+    FindLayoutConversions, FindInputGradient, FindBatchNormInInference, FindFloat64, FindNarrowVectors,
+    FindReferenceImplementations, FindOwnLoops, FindLowerPrecision, FindSlowProducts, FindDenormals, FindDebugSwitch,
+    FindOpByOp, FindTypeConversions, FindHeavyOperations, FindRepeatedWork, FindNeedlessBackward, FindSlowLines,
+    FindFasterForms, FindGrowingSteps, FindUnfusedOps, FindSmallOptimizerOps, FindGrowingMemory, FindKeptActivations,
+    FindFragmentedMemory, FindPythonBound, FindCopiedAgain, FindPageableCopies, FindSmallCopies, FindGpuAllocations;
+MissingFunction OwnLoopsMissing, PageFaultsMissing, RecompilationsMissing, SpinningMissing;
+// Parts of the rules recompilations and faster-form that have files of their own.
+FindFunction FindXlaRecompilations, FormsOfCollectives, EqualModules, FormsOfTensors;
+
 bool MakesPipelinesAnew(const StepFacts& facts);  // the input belongs to that rule
-std::vector<Finding> FindRecompilations(const StepFacts& facts);
-std::vector<Finding> FindXlaRecompilations(const StepFacts& facts);  // of the same rule
 bool SeesXlaCompilations(const StepFacts& facts);
-std::vector<Finding> FindGraphBreaks(const StepFacts& facts);
-std::vector<Finding> FindRecompileLimit(const StepFacts& facts);
-std::vector<Finding> FindLongWarmUp(const StepFacts& facts);
-std::vector<Finding> FindLongerSteps(const StepFacts& facts);
-std::vector<Finding> FindLayoutConversions(const StepFacts& facts);
 // Most of the convolutions' time: a single input may be in that format by chance (one channel, one pixel).
 bool UsesChannelsLast(const StepFacts& facts);
-std::vector<Finding> FindInputGradient(const StepFacts& facts);
-std::vector<Finding> FindBatchNormInInference(const StepFacts& facts);
-std::vector<Finding> FindFloat64(const StepFacts& facts);
-std::vector<Finding> FindNarrowVectors(const StepFacts& facts);
-std::vector<Finding> FindReferenceImplementations(const StepFacts& facts);
-std::vector<Finding> FindOwnLoops(const StepFacts& facts);
-std::vector<Finding> FindLowerPrecision(const StepFacts& facts);
-std::vector<Finding> FindSlowProducts(const StepFacts& facts);
-std::vector<Finding> FindDenormals(const StepFacts& facts);
-std::vector<Finding> FindDebugSwitch(const StepFacts& facts);
-std::vector<Finding> FindOpByOp(const StepFacts& facts);
-std::vector<Finding> FindTypeConversions(const StepFacts& facts);
-std::vector<Finding> FindHeavyOperations(const StepFacts& facts);
-std::vector<Finding> FindRepeatedWork(const StepFacts& facts);
-std::vector<Finding> FindNeedlessBackward(const StepFacts& facts);
-std::vector<Finding> FindSlowLines(const StepFacts& facts);
-std::vector<Finding> FindFasterForms(const StepFacts& facts);
-std::vector<Finding> FindGrowingSteps(const StepFacts& facts);
-std::vector<Finding> FindUnfusedOps(const StepFacts& facts);
-std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts);
-std::vector<Finding> FindGrowingMemory(const StepFacts& facts);
-std::vector<Finding> FindKeptActivations(const StepFacts& facts);
-std::vector<Finding> FindFragmentedMemory(const StepFacts& facts);
-std::vector<Finding> FindPythonBound(const StepFacts& facts);
-
 // A product that runs at less than a tenth of the rate of a like one: slow-products tells it.
 bool IsSlowForItsKind(const StepFacts& facts, const WorkItem& item);
 
@@ -124,11 +92,6 @@ double StretchesNs(const StepFacts& facts);
 // one row; but for recurrent layers.
 double CallsOfOneRow(const StepFacts& facts);
 
-std::string OwnLoopsMissing(const StepFacts& facts);
-std::string PageFaultsMissing(const StepFacts& facts);
-std::string RecompilationsMissing(const StepFacts& facts);
-std::string SpinningMissing(const StepFacts& facts);
-
 // GPUs.
 
 // The GPU work that threads ask for, by the time at which they do.
@@ -146,12 +109,8 @@ class AskedTimes {
 // `ns` of a step wait for input: adds to the sentence what those who prepare batches did meanwhile, and what helps.
 void AdviseOnInput(const StepFacts& facts, double ns, Finding& finding);
 
-std::vector<Finding> FindCopiedAgain(const StepFacts& facts);
-std::vector<Finding> FindPageableCopies(const StepFacts& facts);
-std::vector<Finding> FindSmallCopies(const StepFacts& facts);
 // Advice on the only step of a run.
 inline constexpr char kFirstUse[] = "CUDA and its libraries load and allocate at first use: measure after a warm-up.";
-std::vector<Finding> FindGpuAllocations(const StepFacts& facts);
 
 // The time that recording itself takes, subtracted from gains that contain it.
 
@@ -220,9 +179,5 @@ inline constexpr double kFormPercent = 10;  // of a step
 
 // The sentence goes on with ": 3 ms of a 20 ms training step (15 %)."; `scope`, where it is known, has line and layer.
 Finding OfForm(const StepFacts& facts, double ns, ScopeIndex scope, std::string sentence, const char* advice);
-
-std::vector<Finding> FormsOfCollectives(const StepFacts& facts);
-std::vector<Finding> EqualModules(const StepFacts& facts);
-std::vector<Finding> FormsOfTensors(const StepFacts& facts);
 
 }  // namespace dlhook::analyzer::findings

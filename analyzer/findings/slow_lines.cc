@@ -5,7 +5,6 @@
 // are told together, by their longest one's lines. Where looks from outside found the thread blocked, that is said; where
 // samples met a function most, it is named; where most of it passes from the first tensor that is released to the last, that.
 
-#include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/scope_role.h"
 

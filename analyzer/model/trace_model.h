@@ -1,11 +1,8 @@
 // A run, ready for tables: immutable, columnar, times in nanoseconds on one axis for all processes.
 #pragma once
 
-#include <map>
-#include <tuple>
-
-#include "absl/types/span.h"
 #include "analyzer/model/compact_column.h"
+#include "analyzer/model/compiled_op.h"
 #include "analyzer/model/op.h"
 #include "analyzer/model/process_info.h"
 #include "analyzer/model/scope_role.h"
@@ -185,18 +182,6 @@ struct ScopeWindow {
   bool is_slow_step = false;  // kept because it was slow (kSlowStepName): no sample of the others
 };
 
-// An operation of a program that XLA compiled. The links of scopes of kind kXlaOp refer to them.
-enum class CompiledPass : uint8_t { kOther, kForward, kBackward, kRecompute, kUpdate };
-struct CompiledOp {
-  std::string program;      // "jit_train_step"
-  std::string instruction;  // "ynn_fusion.12"
-  std::string opcode;       // "fusion"; empty: not known
-  std::string primitive;    // "conv_general_dilated"; an instruction that is none of JAX's: its opcode
-  std::string layer;        // "CNN/Conv_0", "net:13>conv_block:5"; empty: not known
-  std::string line;         // "mlp_conv.py:5"
-  bool has_scopes = false;  // `layer` is made of the program's own scopes, else of its calls
-  CompiledPass pass = CompiledPass::kOther;
-};
 // A program that XLA compiled. A function has several if it was compiled again for other arguments.
 struct CompiledProgram {
   ProcessIndex process = 0;

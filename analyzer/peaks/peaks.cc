@@ -1,10 +1,5 @@
 #include "analyzer/peaks/peaks.h"
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "preload/counters/counter_names.h"
 #include "preload/format/processor_id.h"
 
@@ -119,9 +114,7 @@ std::optional<double> StatedGpuRate(const GpuDevice& device, absl::string_view t
 }
 
 const char* BoundKindName(BoundKind kind) {
-  constexpr const char* kNames[] = {"", "compute", "memory", "launch", "serial"};
-  static_assert(static_cast<size_t>(BoundKind::kSerial) + 1 == std::size(kNames));
-  return kNames[static_cast<size_t>(kind)];
+  return NameIn<BoundKind::kSerial>(kind, {"", "compute", "memory", "launch", "serial"});
 }
 
 std::string PeakTypeOf(const Op& op) {

@@ -6,6 +6,7 @@
 #include "analyzer/model/same_work.h"
 #include "analyzer/profile/profile_nodes.h"
 #include "analyzer/steps/step_groups.h"
+#include "analyzer/steps/step_index.h"
 #include "analyzer/time/sample_split.h"
 #include "analyzer/time/thread_activity.h"
 
@@ -18,41 +19,6 @@ Weights WorkOf(const TraceModel& model, const SameWork& same_work, CallIndex cal
   return {0, 1, counts ? op.flops.value_or(0) : 0, counts ? op.bytes.value_or(0) : 0};
 }
 
-// Finds the phase of a step in which a call was made.
-class PhaseFinder {
- public:
-  PhaseFinder(const TraceModel& model, const std::vector<StepTrack>& tracks)
-      : model_(model), of_process_(model.processes.size()), of_thread_(model.threads.size()) {
-    for (const StepTrack& track : tracks) {
-      std::vector<PhaseInterval>& phases =
-          track.thread == kNone ? of_process_[track.process] : of_thread_[track.thread];
-      for (const Step& step : track.steps) phases.insert(phases.end(), step.phases.begin(), step.phases.end());
-    }
-    for (std::vector<PhaseInterval>& phases : of_process_) SortByStart(phases);
-    for (std::vector<PhaseInterval>& phases : of_thread_) SortByStart(phases);
-  }
-
-  // kUnknown: outside all steps, or between the phases of one. Uses the thread's own steps if it repeats independently,
-  // else the process's.
-  PhaseKind Of(CallIndex call) const {
-    const ThreadIndex thread = model_.calls.thread[call];
-    const std::vector<PhaseInterval>& own = of_thread_[thread];
-    const std::vector<PhaseInterval>& phases = own.empty() ? of_process_[model_.threads[thread].process] : own;
-    const int64_t ns = model_.calls.start_ns[call];
-    const auto after = std::ranges::upper_bound(phases, ns, {}, &PhaseInterval::start_ns);
-    if (after == phases.begin() || ns >= (after - 1)->end_ns) return PhaseKind::kUnknown;
-    return (after - 1)->kind;
-  }
-
- private:
-  static void SortByStart(std::vector<PhaseInterval>& phases) {
-    absl::c_sort(phases, [](const auto& a, const auto& b) { return a.start_ns < b.start_ns; });
-  }
-
-  const TraceModel& model_;
-  std::vector<std::vector<PhaseInterval>> of_process_, of_thread_;  // by index, ascending by start
-};
-
 // Library calls alone, over the whole run, by thread time.
 class LibraryProfile {
  public:
@@ -61,7 +27,7 @@ class LibraryProfile {
         attribution_(analysis.attribution()),
         profile_(model),
         nodes_(model, attribution_, options, /*with_kinds=*/false, &profile_),
-        phases_(model, analysis.steps()),
+        steps_(model, analysis.steps()),
         same_work_(model) {}
 
   Profile Build() {
@@ -79,7 +45,7 @@ class LibraryProfile {
     const ThreadIndex thread = model_.calls.thread[call];
     SampleLabels labels = {.process = model_.threads[thread].process,
                            .thread = thread,
-                           .phase = phases_.Of(call),
+                           .phase = steps_.PhaseAt(steps_.OfCall(call), model_.calls.start_ns[call]),
                            .op = model_.calls.op[call]};
     labels.Set(attribution_.of_call[call]);
     profile_.Add(nodes_.OfCall(call), nodes_.Labels(labels), weights);
@@ -99,7 +65,7 @@ class LibraryProfile {
   const Attribution& attribution_;
   Profile profile_;
   ProfileNodes nodes_;
-  const PhaseFinder phases_;
+  StepIndex steps_;
   const SameWork same_work_;
 };
 

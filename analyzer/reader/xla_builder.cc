@@ -1,6 +1,5 @@
 #include "analyzer/reader/xla_builder.h"
 
-#include "absl/strings/match.h"
 #include "analyzer/model/op_cost.h"
 #include "analyzer/ops/decode_op.h"
 #include "preload/format/taps.h"
@@ -119,8 +118,8 @@ class ProductCalls {
     DecodeOneDnn(line, op);
     op.asked = TranslatedCall{op.problem};
     if (op.flops && absl::StartsWith(op.types, "c")) op.flops = Product({4, *op.flops});
-    if (op.direction == Direction::kUnknown && xla.pass == XlaPass::kForward) op.direction = Direction::kForward;
-    if (op.direction == Direction::kUnknown && xla.pass == XlaPass::kBackward) op.direction = Direction::kBackward;
+    if (op.direction == Direction::kUnknown && xla.pass == CompiledPass::kForward) op.direction = Direction::kForward;
+    if (op.direction == Direction::kUnknown && xla.pass == CompiledPass::kBackward) op.direction = Direction::kBackward;
     return op;
   }
 
@@ -128,19 +127,6 @@ class ProductCalls {
 };
 
 }  // namespace
-
-CompiledOp Described(const XlaOp& op) {
-  static constexpr CompiledPass kPasses[] = {CompiledPass::kOther, CompiledPass::kForward, CompiledPass::kBackward,
-                                             CompiledPass::kRecompute, CompiledPass::kUpdate};
-  return {.program = op.program,
-          .instruction = op.instruction,
-          .opcode = op.opcode,
-          .primitive = op.primitive,
-          .layer = op.layer,
-          .line = op.line,
-          .has_scopes = op.is_scope,
-          .pass = kPasses[static_cast<size_t>(op.pass)]};
-}
 
 void XlaBuilder::Add(const trace::CompilerProfile& piece, Oddities* oddities) {
   total_bytes_ += piece.data().size();
@@ -189,7 +175,7 @@ void XlaBuilder::Finish(ProcessIndex process, const ClockMap& clock, const std::
   }
   std::vector<NameIndex> name;
   for (const XlaOp& op : profiles_.ops()) {
-    model->compiled_ops.push_back(Described(op));
+    model->compiled_ops.push_back(op);
     name.push_back(names->Name(op.primitive));
   }
   const auto ticks_at = [&](int64_t realtime_ns) { return clock.ToTicks(realtime.ToNs(realtime_ns)); };

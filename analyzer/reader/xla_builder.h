@@ -11,8 +11,6 @@
 
 namespace dlhook::analyzer::inline reader {
 
-CompiledOp Described(const XlaOp& op);
-
 class XlaBuilder {
  public:
   void Add(const trace::CompilerProfile& piece, Oddities* oddities);

@@ -6,10 +6,6 @@
 //     TSL: Thunk:#name=jit(train_step)/jvp(conv1)/conv_general_dilated,hlo_op=cudnn-conv.4,unique_hlo_op_id=5#
 //     TSL: Thunk:#hlo_op=command_buffer_7#                            a CUDA graph; inside, operations that it got anew
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "analyzer/reader/python_builder.h"
 #include "analyzer/reader/xla_builder.h"
 #include "preload/format/taps.h"
@@ -113,8 +109,7 @@ class RangeReader {
     const ScopeLook look = model_.scopes.look[scope];
     const auto [at, is_new] = ops_.try_emplace(
         absl::StrCat(run.program->program, "/", run.program->id, "/", range.instruction), model_.compiled_ops.size());
-    if (is_new && at->second < CompiledLink::kMostOps)
-      model_.compiled_ops.push_back(Described(OpOf(range, *run.program)));
+    if (is_new && at->second < CompiledLink::kMostOps) model_.compiled_ops.push_back(OpOf(range, *run.program));
     if (at->second >= CompiledLink::kMostOps) return;
     model_.scopes.look.Set(scope,
                            {names_.Name(model_.compiled_ops[at->second].primitive), ScopeKind::kXlaOp, look.stack});
@@ -136,7 +131,7 @@ class RangeReader {
     op.program = program.program;
     op.instruction = range.instruction;
     op.layer = name.path;
-    op.is_scope = !name.path.empty();
+    op.has_scopes = !name.path.empty();
     op.pass = name.pass;
     // A name without a path is that of a function or an argument.
     const bool is_operation = absl::StrContains(range.name, '/') && !name.primitive.empty();

@@ -104,6 +104,13 @@ inline const Step* StepAt(const StepTrack& track, int64_t ns) {
   return step != nullptr && ns < step->end_ns ? step : nullptr;
 }
 
+// The place among these steps (ascending) of the one in which it lies; kNone: in none.
+inline size_t StepAt(const std::vector<const Step*>& steps, int64_t ns) {
+  const auto after = std::ranges::upper_bound(steps, ns, {}, &Step::start_ns);
+  const bool is_in = after != steps.begin() && ns < (*(after - 1))->end_ns;
+  return is_in ? static_cast<size_t>(after - steps.begin()) - 1 : kNone;
+}
+
 // `visit`s the calls that begin in steps of the track, with the step's number.
 template <typename Visit>
 void ForEachCallIn(const TraceModel& model, const StepTrack& track, Visit visit) {

@@ -1,8 +1,5 @@
 #include "analyzer/steps/step_groups.h"
 
-#include <tuple>
-
-#include "absl/strings/str_cat.h"
 #include "analyzer/steps/step_assembly.h"
 
 namespace dlhook::analyzer::inline steps {
@@ -94,34 +91,6 @@ bool HasThreads(const std::vector<StepGroup>& groups) {
 
 bool HasSeveralProcesses(const std::vector<StepGroup>& groups) {
   return absl::c_any_of(groups, [&](const StepGroup& group) { return group.process != groups.front().process; });
-}
-
-StepClock::StepClock(const TraceModel& model) : starts_(model.threads.size()) {
-  for (StepTrack& track : FindStepsByCalls(model)) {
-    MarkWarmUp(model, track);
-    const auto is_steady = [](const Step& step) { return step.is_regular && !step.is_warm_up; };
-    steady_steps_ += absl::c_count_if(track.steps, is_steady);
-    for (size_t thread = 0; thread < model.threads.size(); ++thread) {
-      if (model.threads[thread].process != track.process) continue;
-      if (track.thread != kNone && track.thread != thread) continue;
-      for (const Step& step : track.steps) starts_[thread].push_back({step.start_ns, is_steady(step)});
-    }
-  }
-}
-
-size_t StepClock::At(ThreadIndex thread, int64_t ns) const {
-  const std::vector<Start>& starts = starts_[thread];
-  const auto begins_by_then = [&](size_t step) { return step < starts.size() && starts[step].ns <= ns; };
-  for (const size_t step : {last_, last_ + 1}) {
-    if (step > 0 && begins_by_then(step - 1) && !begins_by_then(step)) return last_ = step;
-  }
-  const auto after = std::ranges::upper_bound(starts, ns, {}, &Start::ns);
-  return last_ = static_cast<size_t>(after - starts.begin());
-}
-
-bool StepClock::IsSteady(ThreadIndex thread, int64_t ns) const {
-  const size_t step = At(thread, ns);
-  return step > 0 && starts_[thread][step - 1].is_steady;
 }
 
 std::map<std::string, std::vector<int64_t>> SteadyDurations(const StepTrack& steps) {

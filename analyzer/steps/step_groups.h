@@ -1,8 +1,6 @@
 // Groups of steps that a table reports together: those of one process, kind and sort.
 #pragma once
 
-#include <set>
-
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/phases.h"
@@ -37,28 +35,6 @@ std::string ThreadLabel(const ThreadData& thread);  // "python 3"; "3" if it has
 std::string ThreadLabel(const TraceModel& model, const std::set<ThreadIndex>& threads);
 bool HasSeveralProcesses(const std::vector<StepGroup>& groups);
 bool HasThreads(const std::vector<StepGroup>& groups);  // whether threads have steps of their own
-
-// Maps a time on a thread to its step.
-class StepClock {
- public:
-  explicit StepClock(const TraceModel& model);
-
-  // Number of the step on this thread, from 1; 0 before the first one and on threads without steps. Cheap if it is often
-  // the same as before, or the next.
-  size_t At(ThreadIndex thread, int64_t ns) const;
-  bool IsSteady(ThreadIndex thread, int64_t ns) const;
-
-  int64_t steady_steps() const { return steady_steps_; }  // over all tracks
-
- private:
-  struct Start {
-    int64_t ns = 0;
-    bool is_steady = false;
-  };
-  std::vector<std::vector<Start>> starts_;  // per thread
-  mutable size_t last_ = 0;                 // found by At
-  int64_t steady_steps_ = 0;
-};
 
 // Durations of those of the track's main kind that count, by StepName.
 std::map<std::string, std::vector<int64_t>> SteadyDurations(const StepTrack& steps);

@@ -3,12 +3,8 @@
 #pragma once
 
 #include <compare>
-#include <cstdint>
-#include <string>
-#include <variant>
-#include <vector>
 
-#include "absl/strings/string_view.h"
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline table {
 
@@ -78,6 +74,9 @@ struct Table {
   std::vector<Row> rows;           // each as long as columns; a cell holds its column's type or monostate
   std::vector<std::string> notes;  // sentences shown under the table in text, carried in json
   std::string sentences_from;      // in text, this column and those after it are sentences below the row; empty: none
+
+  // A note that consists of these texts and numbers.
+  void Note(const auto&... parts) { notes.push_back(absl::StrCat(parts...)); }
 };
 
 }  // namespace dlhook::analyzer::table

@@ -1,9 +1,5 @@
 #include "analyzer/tables/columns.h"
 
-#include <cmath>
-
-#include "absl/strings/str_cat.h"
-
 namespace dlhook::analyzer::inline tables {
 namespace {
 
@@ -131,7 +127,7 @@ void SayWhyNone(const TraceModel& model, absl::string_view capability, Table* ta
   for (const ProcessInfo& process : model.processes) {
     for (const Capability& known : process.capabilities) {
       if (!table->rows.empty() || !table->notes.empty() || known.name != capability || known.reason.empty()) continue;
-      if (known.state != CapabilityState::kOn) table->notes.push_back(absl::StrCat("None: ", known.reason, "."));
+      if (known.state != CapabilityState::kOn) table->Note("None: ", known.reason, ".");
     }
   }
 }

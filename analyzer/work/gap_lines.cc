@@ -97,8 +97,7 @@ class LinesInSteps {
     if (where_ == Where::kWorkers) return !has_steps_[process];
     if (where_ == Where::kSteady) return !facts_.HasSteps() || facts_.StepAt(process, time_ns) != kNone;
     for (const StepTrack& track : facts_.steps().interrupted_tracks) {
-      const auto after = std::ranges::upper_bound(track.steps, time_ns, {}, &Step::start_ns);
-      if (track.process == process && after != track.steps.begin() && time_ns < std::prev(after)->end_ns) return true;
+      if (track.process == process && StepAt(track, time_ns) != nullptr) return true;
     }
     return false;
   }

@@ -1,7 +1,5 @@
 #include "analyzer/work/generation.h"
 
-#include "absl/strings/match.h"
-#include "absl/types/span.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/steps/step_assembly.h"
@@ -39,10 +37,8 @@ std::vector<double> FlopsOf(const TraceModel& model, ProcessIndex process, const
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const std::optional<int64_t> of_call = model.ops[model.calls.op[call]].flops;
     if (!of_call || model.threads[model.calls.thread[call]].process != process) continue;
-    const int64_t start_ns = model.calls.start_ns[call];
-    const auto after = std::ranges::upper_bound(steps, start_ns, {}, &Step::start_ns);
-    if (after == steps.begin() || start_ns >= (*(after - 1))->end_ns) continue;
-    flops[static_cast<size_t>(after - steps.begin()) - 1] += static_cast<double>(*of_call);
+    const size_t step = StepAt(steps, model.calls.start_ns[call]);
+    if (step != kNone) flops[step] += static_cast<double>(*of_call);
   }
   return flops;
 }

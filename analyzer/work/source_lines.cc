@@ -1,12 +1,5 @@
 #include "analyzer/work/source_lines.h"
 
-#include <functional>
-
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/io/run_folder.h"
 
 namespace dlhook::analyzer::inline work {

@@ -1,12 +1,11 @@
 // What a step's time consists of: see step_work.h.
 #include "analyzer/work/step_work.h"
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/scope_names.h"
+#include "analyzer/calls/tensor_class.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/layout_moves.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/time/thread_activity.h"
 

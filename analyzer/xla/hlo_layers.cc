@@ -4,13 +4,8 @@
 // that weighs most in it. What XLA made without either (17 % of a step's time are usual, half of it is possible) belongs to
 // what uses its result, where that leads only to the update of a parameter, to the layer whose forward pass reads that
 // parameter, because then it is its gradient; else to what it is made of.
-#include <algorithm>
 
-#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/xla/xla_profiles.h"
 #include "proto/xla.pb.h"
@@ -183,7 +178,7 @@ class ProgramReader {
   }
 
   static XlaProduct ProductOf(const HloInstruction& instruction, const std::vector<const HloInstruction*>& operands,
-                              XlaPass pass) {
+                              CompiledPass pass) {
     if (operands.size() != 2 || !IsProduct(instruction)) return {};
     const Shape &left = operands[0]->shape(), &right = operands[1]->shape();
     return instruction.opcode() == "dot" ? ProductOfDot(instruction, left, right)
@@ -191,7 +186,7 @@ class ProgramReader {
   }
 
   // The one product among what a fusion computes; of several, their number.
-  XlaProduct ProductInside(const HloInstruction& fusion, XlaPass pass) const {
+  XlaProduct ProductInside(const HloInstruction& fusion, CompiledPass pass) const {
     XlaProduct product;
     int64_t products = 0;
     for (const int64_t called : fusion.called_computation_ids()) {
@@ -215,7 +210,7 @@ class ProgramReader {
     return product;
   }
 
-  XlaProduct ProductAt(const Flow& flow, size_t node, XlaPass pass) const {
+  XlaProduct ProductAt(const Flow& flow, size_t node, CompiledPass pass) const {
     if (flow.nodes[node]->opcode() == "fusion") return ProductInside(*flow.nodes[node], pass);
     std::vector<const HloInstruction*> operands;
     for (const size_t operand : flow.operands[node]) operands.push_back(flow.nodes[operand]);
@@ -267,7 +262,7 @@ class ProgramReader {
   static int64_t ForwardReader(const Flow& flow, size_t parameter) {
     return Nearest(
         parameter, flow.users, kNearDepth / 2,
-        [&](size_t node) { return flow.tags[node].name.pass == XlaPass::kForward; },
+        [&](size_t node) { return flow.tags[node].name.pass == CompiledPass::kForward; },
         [&](size_t node) { return flow.tags[node].metadata == nullptr; });
   }
 
@@ -287,7 +282,7 @@ class ProgramReader {
     int64_t reader = -1;
     const auto finds = [&](size_t node) {
       const Tag& tag = flow.tags[node];
-      if (tag.metadata != nullptr && tag.name.pass != XlaPass::kOther) return false;
+      if (tag.metadata != nullptr && tag.name.pass != CompiledPass::kOther) return false;
       for (const size_t operand : flow.operands[node]) {
         const size_t source = WithoutViews(flow, operand);
         if (flow.nodes[source]->opcode() == "parameter") reader = ForwardReader(flow, source);
@@ -296,7 +291,7 @@ class ProgramReader {
       return false;
     };
     const auto is_way = [&](size_t node) {
-      return flow.tags[node].metadata == nullptr || flow.tags[node].name.pass == XlaPass::kOther;
+      return flow.tags[node].metadata == nullptr || flow.tags[node].name.pass == CompiledPass::kOther;
     };
     Nearest(from, flow.users, kNearDepth, finds, is_way);
     return reader;
@@ -306,12 +301,12 @@ class ProgramReader {
     const auto is_tagged = [&](size_t other) { return flow.tags[other].metadata != nullptr; };
     const auto any = [](size_t) { return true; };
     const int64_t user = Nearest(node, flow.users, kNearDepth, is_tagged, any);
-    if (user >= 0 && flow.tags[static_cast<size_t>(user)].name.pass != XlaPass::kOther) {
+    if (user >= 0 && flow.tags[static_cast<size_t>(user)].name.pass != CompiledPass::kOther) {
       return flow.tags[static_cast<size_t>(user)];
     }
     if (const int64_t reader = ReaderOfUpdated(flow, node); reader >= 0) {
       Tag tag = flow.tags[static_cast<size_t>(reader)];
-      tag.name.pass = XlaPass::kBackward;
+      tag.name.pass = CompiledPass::kBackward;
       return tag;
     }
     if (user >= 0) return flow.tags[static_cast<size_t>(user)];
@@ -320,10 +315,10 @@ class ProgramReader {
   }
 
   // Operations outside of derivatives: they use gradients, or they don't.
-  static void SettlePasses(const Flow& flow, XlaPass around, std::vector<Tag>* tags) {
+  static void SettlePasses(const Flow& flow, CompiledPass around, std::vector<Tag>* tags) {
     std::vector<size_t> front;
     for (size_t node = 0; node < tags->size(); ++node) {
-      if ((*tags)[node].name.pass == XlaPass::kBackward) front.push_back(node);
+      if ((*tags)[node].name.pass == CompiledPass::kBackward) front.push_back(node);
     }
     const bool has_gradients = !front.empty();
     std::vector<bool> uses_gradients(tags->size());
@@ -336,11 +331,11 @@ class ProgramReader {
       }
     }
     for (size_t node = 0; node < tags->size(); ++node) {
-      XlaPass& pass = (*tags)[node].name.pass;
-      if (pass != XlaPass::kOther) continue;
-      pass = around != XlaPass::kOther               ? around
-             : has_gradients && uses_gradients[node] ? XlaPass::kUpdate
-                                                     : XlaPass::kForward;
+      CompiledPass& pass = (*tags)[node].name.pass;
+      if (pass != CompiledPass::kOther) continue;
+      pass = around != CompiledPass::kOther          ? around
+             : has_gradients && uses_gradients[node] ? CompiledPass::kUpdate
+                                                     : CompiledPass::kForward;
     }
   }
 
@@ -354,7 +349,7 @@ class ProgramReader {
       tags[node] = InheritedTag(flow, node);
       if (tags[node].metadata == nullptr && around != nullptr) tags[node] = *around;
     }
-    SettlePasses(flow, around == nullptr ? XlaPass::kOther : around->name.pass, &tags);
+    SettlePasses(flow, around == nullptr ? CompiledPass::kOther : around->name.pass, &tags);
     for (size_t node = 0; node < tags.size(); ++node) {
       AddOp(*flow.nodes[node], tags[node], flow.tags[node].metadata != nullptr, around == nullptr);
       XlaOp& op = ops_.back();
@@ -388,10 +383,10 @@ class ProgramReader {
     if (tag.metadata != nullptr) calls = CallsOf(FramesOf(module_.stack_frame_index(), tag.metadata->stack_frame_id()));
     op.line = calls.line;
     op.layer = tag.name.path;
-    op.is_scope = !op.layer.empty();
-    if (!op.is_scope && calls.is_optimizer) {
+    op.has_scopes = !op.layer.empty();
+    if (!op.has_scopes && calls.is_optimizer) {
       op.layer = "optimizer (optax)";
-      op.pass = XlaPass::kUpdate;
+      op.pass = CompiledPass::kUpdate;
     }
     ops_.push_back(std::move(op));
     calls_.push_back(std::move(calls.chain));
@@ -409,7 +404,7 @@ class ProgramReader {
     }
     for (size_t i = 0; i < ops_.size(); ++i) {
       if (!ops_[i].layer.empty() || calls_[i].empty()) continue;
-      if (ops_[i].pass == XlaPass::kUpdate) {
+      if (ops_[i].pass == CompiledPass::kUpdate) {
         ops_[i].layer = absl::StrCat("update (", ops_[i].line, ")");
         continue;
       }
@@ -428,11 +423,11 @@ class ProgramReader {
   void NameByLines() {
     absl::flat_hash_map<std::string, absl::flat_hash_set<std::string>> lines;
     for (const XlaOp& op : ops_) {
-      const bool is_forward = op.pass == XlaPass::kForward || op.pass == XlaPass::kOther;
-      if (op.is_scope && is_forward && IsProduct(op) && !op.line.empty()) lines[op.layer].insert(op.line);
+      const bool is_forward = op.pass == CompiledPass::kForward || op.pass == CompiledPass::kOther;
+      if (op.has_scopes && is_forward && IsProduct(op) && !op.line.empty()) lines[op.layer].insert(op.line);
     }
     for (XlaOp& op : ops_) {
-      if (!op.is_scope || op.line.empty() || lines[op.layer].size() < 2) continue;
+      if (!op.has_scopes || op.line.empty() || lines[op.layer].size() < 2) continue;
       absl::StrAppend(&op.layer, op.line.substr(op.line.rfind(':')));
     }
   }

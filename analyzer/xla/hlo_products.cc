@@ -1,11 +1,6 @@
 // See xla_profiles.h. Sizes come from a file: what is out of range leaves a product without a problem.
-#include <algorithm>
 #include <cstddef>
-#include <functional>
-#include <utility>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/xla/xla_profiles.h"
 #include "proto/xla.pb.h"
 
@@ -210,13 +205,13 @@ XlaProduct ProductOfDot(const HloInstruction& dot, const Shape& left, const Shap
 }
 
 XlaProduct ProductOfConvolution(const HloInstruction& convolution, const Shape& left, const Shape& right,
-                                XlaPass pass) {
+                                CompiledPass pass) {
   if (!IsSane(convolution)) return {};
   Sizes sizes(convolution, left);
   if (!sizes.is_known) return {};
   const auto& axes = convolution.window().dimensions();
   const bool is_spread = absl::c_any_of(axes, [](const auto& axis) { return axis.base_dilation() > 1; });
-  const bool is_gradient = is_spread && sizes.Grows() && pass == XlaPass::kBackward;
+  const bool is_gradient = is_spread && sizes.Grows() && pass == CompiledPass::kBackward;
   if (is_gradient) sizes.Swap();
   return {.primitive = is_spread && !is_gradient ? "deconvolution" : "convolution",
           .direction = is_gradient ? "backward_data" : "",

@@ -1,9 +1,3 @@
-#include <algorithm>
-
-#include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/xla/xla_profiles.h"
 
 namespace dlhook::analyzer::inline xla {
@@ -115,10 +109,10 @@ XlaOpName ReadOpName(absl::string_view op_name) {
     reading.Add(part, parts[i].find('(') != absl::string_view::npos);
   }
   read.path = absl::StrJoin(reading.scopes, "/");
-  read.pass = reading.is_repeated     ? XlaPass::kRecompute
-              : reading.is_transposed ? XlaPass::kBackward
-              : reading.is_derivative ? XlaPass::kForward
-                                      : XlaPass::kOther;
+  read.pass = reading.is_repeated     ? CompiledPass::kRecompute
+              : reading.is_transposed ? CompiledPass::kBackward
+              : reading.is_derivative ? CompiledPass::kForward
+                                      : CompiledPass::kOther;
   return read;
 }
 

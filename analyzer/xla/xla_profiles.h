@@ -2,12 +2,7 @@
 // computed. Decoded here, so that libprotobuf's messages stay inside; damaged bytes give nothing, and say so.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/string_view.h"
+#include "analyzer/model/compiled_op.h"
 
 namespace dlhook::xla {
 class HloInstruction;
@@ -18,12 +13,10 @@ namespace dlhook::analyzer::inline xla {
 
 // What XLA's op_name says: the user's scopes, the transformations of JAX around them, and the primitive.
 //   jit(train_step)/transpose(jvp(CNN))/Conv_0/conv_general_dilated -> backward of CNN/Conv_0, conv_general_dilated
-enum class XlaPass : uint8_t { kOther, kForward, kBackward, kRecompute, kUpdate };
-
 struct XlaOpName {
   std::string path;       // "CNN/Conv_0"; empty: no scopes
   std::string primitive;  // "conv_general_dilated"; empty: none
-  XlaPass pass = XlaPass::kOther;
+  CompiledPass pass = CompiledPass::kOther;
 };
 
 XlaOpName ReadOpName(absl::string_view op_name);
@@ -40,18 +33,10 @@ struct XlaProduct {
 };
 
 // One operation (HLO instruction) of a program.
-struct XlaOp {
-  std::string program;  // "jit_train_step"
+struct XlaOp : CompiledOp {
   int64_t program_id = 0;
-  std::string instruction;         // "ynn_fusion.12"
-  std::string opcode;              // "fusion"; empty: its program is not in the trace
-  std::string primitive;           // what it computes, as JAX calls it: "conv_general_dilated"; else the opcode
-  std::string layer;               // the user's scopes "CNN/Conv_0", else calls "net:13>conv_block:5"; empty: not known
-  std::string line;                // "mlp_conv.py:5"
   std::string argument;            // of the program: "x f32[24,40]"; empty: it is none
-  bool is_scope = false;           // `layer` is made of scopes
   std::vector<std::string> users;  // instructions that read its result
-  XlaPass pass = XlaPass::kOther;
   XlaProduct product;
 };
 
@@ -143,6 +128,6 @@ XlaProduct ProductOfDot(const dlhook::xla::HloInstruction& dot, const dlhook::xl
 //   input, or a transposed convolution.
 // - Groups of images (batch_group_count; the gradient of a grouped convolution's weights) are groups of channels.
 XlaProduct ProductOfConvolution(const dlhook::xla::HloInstruction& convolution, const dlhook::xla::Shape& left,
-                                const dlhook::xla::Shape& right, XlaPass pass);
+                                const dlhook::xla::Shape& right, CompiledPass pass);
 
 }  // namespace dlhook::analyzer::xla

@@ -1,9 +1,6 @@
 // Table `algorithms`: which implementation and algorithm ran for each distinct problem, and who chose it. A problem
 // that ran in several ways has several rows; trials are left out.
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/tables/columns.h"
@@ -175,29 +172,26 @@ void AddFallbackNotes(const TraceModel& model, const Choices& choices, Table& ta
     const auto& [function, refused, status] = key;
     const std::string why = status == 0 ? absl::StrCat(refused, " offered no algorithm")
                                         : absl::StrCat(refused, " returned status ", status);
-    table.notes.push_back(absl::StrCat(function, " computed ", count, " products as a fallback after ", why, "."));
+    table.Note(function, " computed ", count, " products as a fallback after ", why, ".");
   }
 }
 
 void AddNotes(const LeftOut& left_out, Table& table) {
   if (left_out.trials > 0) {
-    table.notes.push_back(
-        absl::StrCat(left_out.trials, " executions (", HumanTime(left_out.trials_ns),
-                     ") that only tried an algorithm are not listed: see the tables tuning and candidates."));
+    table.Note(left_out.trials, " executions (", HumanTime(left_out.trials_ns),
+               ") that only tried an algorithm are not listed: see the tables tuning and candidates.");
   }
   if (left_out.captured > 0) {
-    table.notes.push_back(absl::StrCat(
-        left_out.captured, " calls are not listed: they were recorded into CUDA graphs, not executed then."));
+    table.Note(left_out.captured, " calls are not listed: they were recorded into CUDA graphs, not executed then.");
   }
   if (left_out.of_xla > 0) {
-    table.notes.push_back(absl::StrCat(left_out.of_xla,
-                                       " products of XLA's are not listed: whether Eigen or code that XLA generated "
-                                       "computed them is not known, because its program does not say so."));
+    table.Note(left_out.of_xla,
+               " products of XLA's are not listed: whether Eigen or code that XLA generated "
+               "computed them is not known, because its program does not say so.");
   }
   if (left_out.silent_calls > 0) {
-    table.notes.push_back(
-        absl::StrCat(left_out.silent_calls,
-                     " calls are not listed: their library does not tell which implementation it took (BLAS)."));
+    table.Note(left_out.silent_calls,
+               " calls are not listed: their library does not tell which implementation it took (BLAS).");
   }
 }
 

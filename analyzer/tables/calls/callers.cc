@@ -3,7 +3,6 @@
 // Table `stacks`: the heaviest stacks, native and Python frames merged: of all that steps spend time on, or of library
 // calls.
 
-#include "absl/strings/str_join.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/layers/functions/askers.h"
 #include "analyzer/model/same_work.h"
@@ -146,8 +145,7 @@ class CallersReport {
     if (with_stack_ == 0) {
       table->notes.emplace_back(kNoNativeStacks);
     } else if (without_stack_ > 0) {
-      table->notes.push_back(
-          absl::StrCat(without_stack_, " of ", with_stack_ + without_stack_, " calls were kept without native stack."));
+      table->Note(without_stack_, " of ", with_stack_ + without_stack_, " calls were kept without native stack.");
     }
     for (const std::string& note : model_.native_symbols.notes) table->notes.push_back(note);
   }
@@ -248,14 +246,13 @@ Table StepStacksTable(const TraceModel& model, const TableOptions& options) {
   Table table = NewTable("stacks", "Stacks under which the steps' time passed", StepStacksColumns(stacks), order);
   const bool has_steps =
       absl::c_any_of(options.analysis->steps(), [](const StepTrack& track) { return !track.steps.empty(); });
-  if (!has_steps) table.notes.emplace_back("No repeating step was found: the time is that of the whole run.");
+  if (!has_steps) table.Note("No repeating step was found: the time is that of the whole run.");
   if (model.python_stacks.empty() && model.calls.native_stack.empty()) {
     table.notes.emplace_back(kNoStacks);
   } else if (model.calls.native_stack.empty()) {
     table.notes.emplace_back(kNoNativeStacks);
   }
-  table.notes.emplace_back(
-      "The times add up to those of the table accounting; --only library has every library call of the run.");
+  table.Note("The times add up to those of the table accounting; --only library has every library call of the run.");
   return table;
 }
 
@@ -299,7 +296,7 @@ Table LibraryStacks(const TraceModel& model, const TableOptions& options) {
     return table;
   }
   if (model.calls.native_stack.empty()) table.notes.emplace_back(kNoNativeStacks);
-  if (without_ns > 0) table.notes.push_back(absl::StrCat(HumanTime(without_ns), " of calls have no stack."));
+  if (without_ns > 0) table.Note(HumanTime(without_ns), " of calls have no stack.");
   for (const std::string& note : model.native_symbols.notes) table.notes.push_back(note);
   return table;
 }

@@ -1,15 +1,11 @@
 // Table `layout`: tensors converted from one memory format to another.
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/tensor_class.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/calls/move_ends.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/layout_moves.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/time/counter_division.h"
 
@@ -19,7 +15,7 @@ namespace {
 constexpr char kNotKnown[] = "not known";
 
 // A row: conversions of one kind between the same two ops.
-struct MoveRow : Move {
+struct MoveRow : TensorMove {
   std::string written_by, read_by;  // empty: not known
   auto operator<=>(const MoveRow&) const = default;
 };
@@ -118,6 +114,7 @@ class Moves {
  public:
   Moves(const TraceModel& model, const TableOptions& options)
       : model_(model),
+        analysis_(*options.analysis),
         totals_(*options.totals),
         places_(options.analysis->attribution().of_call),
         layers_(options.analysis->attribution().layers),
@@ -138,10 +135,11 @@ class Moves {
   }
 
   void Book() {
-    const std::vector<RoundTrip> trips = FindRoundTrips(model_);
+    if (!absl::c_linear_search(is_move_, true)) return;  // finding steps takes time
+    const std::vector<RoundTrip> trips = FindRoundTrips(model_, analysis_.steps());
     for (const RoundTrip& trip : trips) round_trip_calls_.insert({trip.away, trip.back});
     round_trips_ = trips.size();
-    ends_ = FindMoveEnds(model_, is_move_, trips);
+    ends_ = FindMoveEnds(model_, analysis_.steps(), is_move_, trips);
     for (CallIndex call = 0; call < model_.calls.size(); ++call) {
       if (is_move_[model_.calls.op[call]] && !same_work_.IsNested(call)) BookCall(call);
     }
@@ -234,13 +232,14 @@ class Moves {
   }
 
   const TraceModel& model_;
+  const LayerAnalysis& analysis_;
   const RunTotals& totals_;
   const std::vector<Place>& places_;
   std::vector<Layer> layers_;  // a network that is the only one is not named
   const SameWork same_work_;
-  std::vector<std::optional<Move>> moves_;  // by op
-  std::vector<bool> is_move_;               // by op
-  std::vector<OpIndex> home_;               // by op: the move around it, if any
+  std::vector<std::optional<TensorMove>> moves_;  // by op
+  std::vector<bool> is_move_;                     // by op
+  std::vector<OpIndex> home_;                     // by op: the move around it, if any
   absl::flat_hash_map<CallIndex, MoveEnds> ends_;
   absl::flat_hash_set<CallIndex> round_trip_calls_;
   size_t round_trips_ = 0;

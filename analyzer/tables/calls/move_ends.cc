@@ -1,10 +1,9 @@
 #include "analyzer/tables/calls/move_ends.h"
 
-#include "absl/strings/match.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/layers/op_facts.h"
 #include "analyzer/model/op_kind.h"
-#include "analyzer/steps/step_groups.h"
+#include "analyzer/steps/step_index.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -45,7 +44,8 @@ bool IsSame(const Tensor& tensor, const Tensor& moved) {
 
 class Finder {
  public:
-  Finder(const TraceModel& model, const std::vector<bool>& is_move) : model_(model), is_move_(is_move) {}
+  Finder(const TraceModel& model, const std::vector<StepTrack>& tracks, const std::vector<bool>& is_move)
+      : model_(model), steps_(model, tracks), is_move_(is_move) {}
 
   absl::flat_hash_map<CallIndex, MoveEnds> Find(absl::Span<const RoundTrip> trips) {
     FindNeighbours();
@@ -64,16 +64,15 @@ class Finder {
   bool IsMove(CallIndex call) const { return is_move_[model_.calls.op[call]]; }
 
   void FindNeighbours() {
-    const StepClock clock(model_);
     ThreadIndex thread = kNone;
-    size_t step = 0;
+    uint32_t step = kNone;
     CallIndex before = kNone;
     std::vector<CallIndex> open;  // moves since `before`
     for (CallIndex call = 0; call < model_.calls.size(); ++call) {
       const Op& op = OpOf(call);
       if (op.on_gpu || op.is_creation || op.is_trial) continue;
       const ThreadIndex now = model_.calls.thread[call];
-      const size_t step_now = clock.At(now, model_.calls.start_ns[call]);
+      const uint32_t step_now = steps_.OfCall(call);
       if (now != thread || step_now != step) {
         before = kNone;
         open.clear();
@@ -150,6 +149,7 @@ class Finder {
   }
 
   const TraceModel& model_;
+  StepIndex steps_;
   const std::vector<bool>& is_move_;
   absl::flat_hash_map<CallIndex, MoveEnds> ends_;
 };
@@ -211,8 +211,8 @@ MoveNumbers NumberMoves(const std::vector<Op>& ops) {
 // Goes through the calls once; its state belongs to one thread and one step.
 class Matcher {
  public:
-  Matcher(const TraceModel& model, MoveNumbers moves)
-      : model_(model), calls_(model.calls), moves_(std::move(moves)), clock_(model) {
+  Matcher(const TraceModel& model, const std::vector<StepTrack>& tracks, MoveNumbers moves)
+      : model_(model), calls_(model.calls), moves_(std::move(moves)), steps_(model, tracks) {
     FindNextOps();
   }
 
@@ -252,7 +252,7 @@ class Matcher {
 
   void ForgetAtBounds(CallIndex call) {
     const ThreadIndex thread = calls_.thread[call];
-    const size_t step = clock_.At(thread, calls_.start_ns[call]);
+    const uint32_t step = steps_.OfCall(call);
     if (thread == thread_ && step == step_) return;
     if (thread != thread_) {
       last_op_ = kNone;
@@ -300,10 +300,10 @@ class Matcher {
   const TraceModel& model_;
   const CallColumns& calls_;
   const MoveNumbers moves_;
-  const StepClock clock_;
+  StepIndex steps_;
   std::vector<CallIndex> next_op_;
   ThreadIndex thread_ = kNone;
-  size_t step_ = 0;
+  uint32_t step_ = kNone;
   CallIndex last_op_ = kNone;
   std::map<std::string, CallIndex> last_weights_gradient_;
   std::map<int, std::vector<Pending>> pending_;
@@ -312,17 +312,17 @@ class Matcher {
 
 }  // namespace
 
-absl::flat_hash_map<CallIndex, MoveEnds> FindMoveEnds(const TraceModel& model, const std::vector<bool>& is_move,
+absl::flat_hash_map<CallIndex, MoveEnds> FindMoveEnds(const TraceModel& model, const std::vector<StepTrack>& tracks,
+                                                      const std::vector<bool>& is_move,
                                                       absl::Span<const RoundTrip> trips) {
-  if (absl::c_none_of(is_move, [](bool is) { return is; })) return {};
-  return Finder(model, is_move).Find(trips);
+  return Finder(model, tracks, is_move).Find(trips);
 }
 
-std::vector<RoundTrip> FindRoundTrips(const TraceModel& model) {
+std::vector<RoundTrip> FindRoundTrips(const TraceModel& model, const std::vector<StepTrack>& tracks) {
   MoveNumbers moves = NumberMoves(model.ops);
   const bool any = absl::c_any_of(moves.undoing, [](int number) { return number != MoveNumbers::kNoMove; });
   if (!any) return {};
-  return Matcher(model, std::move(moves)).Run();
+  return Matcher(model, tracks, std::move(moves)).Run();
 }
 
 }  // namespace dlhook::analyzer::tables

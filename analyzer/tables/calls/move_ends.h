@@ -1,7 +1,7 @@
 // Between which ops a tensor is converted: which op wrote it, and which reads the result.
 #pragma once
 
-#include "analyzer/model/trace_model.h"
+#include "analyzer/steps/phases.h"
 
 namespace dlhook::analyzer::inline tables {
 
@@ -21,7 +21,7 @@ struct RoundTrip {
 //   are different tensors;
 // - the op after is not the weight gradient of the op before, which reads its own tensors: no data gradient flows there;
 // - of several candidates, the first half is the latest one.
-std::vector<RoundTrip> FindRoundTrips(const TraceModel& model);
+std::vector<RoundTrip> FindRoundTrips(const TraceModel& model, const std::vector<StepTrack>& tracks);
 
 struct MoveEnds {
   CallIndex written_by = kNone;  // kNone: not known
@@ -38,7 +38,8 @@ struct MoveEnds {
 // On a GPU: the call that wrote the address that is read, and the one that reads what was written (as far as operands show it). A
 // conversion kernel inside a call prepares an operand if another kernel of the call follows it, else it converts the
 // result.
-absl::flat_hash_map<CallIndex, MoveEnds> FindMoveEnds(const TraceModel& model, const std::vector<bool>& is_move,
+absl::flat_hash_map<CallIndex, MoveEnds> FindMoveEnds(const TraceModel& model, const std::vector<StepTrack>& tracks,
+                                                      const std::vector<bool>& is_move,
                                                       absl::Span<const RoundTrip> trips);
 
 }  // namespace dlhook::analyzer::tables

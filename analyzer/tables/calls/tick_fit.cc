@@ -1,8 +1,5 @@
 #include "analyzer/tables/calls/tick_fit.h"
 
-#include <cmath>
-
-#include "absl/strings/str_cat.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -34,11 +31,11 @@ std::vector<std::string> TickNotes(const TraceModel& model, const std::vector<St
   for (const StepGroup& group : groups) {
     std::map<ThreadIndex, Met> met;
     for (size_t i = 0; i < model.samples.size(); ++i) {
+      if (model.threads[model.samples.thread[i]].process != group.process) continue;
       const int64_t ns = model.samples.time_ns[i];
-      const auto after = std::ranges::upper_bound(group.steady, ns, {}, &Step::start_ns);
-      if (model.threads[model.samples.thread[i]].process != group.process || after == group.steady.begin()) continue;
-      const Step& step = **(after - 1);
-      if (ns >= step.end_ns) continue;
+      const size_t at = StepAt(group.steady, ns);
+      if (at == kNone) continue;
+      const Step& step = *group.steady[at];
       Met& thread = met[model.samples.thread[i]];
       thread.places.push_back(static_cast<double>(ns - step.start_ns) /
                               static_cast<double>(step.end_ns - step.start_ns));

@@ -3,6 +3,7 @@
 
 #include "analyzer/model/limits.h"
 #include "analyzer/steps/step_groups.h"
+#include "analyzer/steps/step_index.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/network/layer_groups.h"
 #include "analyzer/time/thread_activity.h"
@@ -92,51 +93,28 @@ class ScopeRows : public KeyedRows<std::string> {
   const TraceModel& model_;
 };
 
-// A step and a phase of it, in one of the run's processes.
-struct Moment {
-  const StepTrack* track = nullptr;  // null: in no step
-  size_t step = 0;
-  PhaseKind phase = PhaseKind::kUnknown;
-  const Step& at() const { return track->steps[step]; }
-};
-
-// Maps a time on a thread to its step. If threads have steps of their own, work of other threads belongs to the steps
-// of the busiest.
-class Steps {
+// The step at a time on a thread. If threads have steps of their own, work of other threads belongs to those of the busiest.
+class Steps : public StepIndex {
  public:
-  Steps(const TraceModel& model, const std::vector<StepTrack>& tracks) : tracks_(model.processes.size()) {
-    for (const StepTrack& track : tracks) tracks_[track.process].push_back(&track);
-  }
-
-  std::vector<int64_t> Boundaries(ProcessIndex process) const {
-    std::set<int64_t> boundaries;
-    for (const StepTrack* track : tracks_[process]) {
-      for (const Step& step : track->steps) {
-        boundaries.insert({step.start_ns, step.end_ns});
-        for (const PhaseInterval& phase : step.phases) boundaries.insert({phase.start_ns, phase.end_ns});
-      }
+  Steps(const TraceModel& model, const std::vector<StepTrack>& tracks)
+      : StepIndex(model, tracks), has_steps_(model.threads.size()), busiest_(model.processes.size(), kNone) {
+    for (const StepTrack& track : tracks) {
+      if (track.thread == kNone) continue;
+      has_steps_[track.thread] = true;
+      if (busiest_[track.process] == kNone) busiest_[track.process] = track.thread;
     }
-    return {boundaries.begin(), boundaries.end()};
   }
 
-  Moment At(ProcessIndex process, ThreadIndex thread, int64_t time_ns) const {
-    const StepTrack* track = TrackOf(process, thread);
-    if (track == nullptr) return {};
-    const auto after = std::ranges::upper_bound(track->steps, time_ns, {}, &Step::start_ns);
-    if (after == track->steps.begin() || time_ns >= (after - 1)->end_ns) return {};
-    return {track, static_cast<size_t>(after - 1 - track->steps.begin()), (after - 1)->PhaseAt(time_ns)};
+  // Null: in none.
+  const NumberedStep* At(ProcessIndex process, ThreadIndex thread, int64_t time_ns) {
+    const bool is_own = thread != kNone && has_steps_[thread];
+    const uint32_t step = StepIndex::At(process, is_own ? thread : busiest_[process], time_ns);
+    return step == kNone ? nullptr : &steps()[step];
   }
 
  private:
-  const StepTrack* TrackOf(ProcessIndex process, ThreadIndex thread) const {
-    const std::vector<const StepTrack*>& tracks = tracks_[process];
-    for (const StepTrack* track : tracks) {
-      if (track->thread == thread && thread != kNone) return track;
-    }
-    return tracks.empty() ? nullptr : tracks.front();
-  }
-
-  std::vector<std::vector<const StepTrack*>> tracks_;  // by process
+  std::vector<bool> has_steps_;       // by thread
+  std::vector<ThreadIndex> busiest_;  // by process
 };
 
 // Rows that belong to a process.
@@ -174,28 +152,28 @@ class PhaseRows : public RowsOfProcesses<std::tuple<ProcessIndex, std::optional<
   std::vector<int64_t> Boundaries(ProcessIndex process) const override { return steps_.Boundaries(process); }
 
   size_t RowOf(ProcessIndex process, const CountedPiece& piece) override {
-    const Moment moment = steps_.At(process, piece.thread, piece.start_ns);
-    if (moment.track == nullptr) {
+    const NumberedStep* const at = steps_.At(process, piece.thread, piece.start_ns);
+    if (at == nullptr) {
       const auto outside = [&] { return CounterRow{kOutside, Pid(process)}; };
       return Row({process, std::nullopt, PhaseKind::kUnknown, false}, outside);
     }
-    const StepKind kind = moment.at().kind;
-    const bool is_warm_up = moment.at().is_warm_up;
-    return Row({process, kind, is_warm_up ? PhaseKind::kUnknown : moment.phase, is_warm_up}, [&] {
-      return CounterRow{.name = StepKindName(kind),
+    const Step& step = *at->step;
+    const PhaseKind phase = step.is_warm_up ? PhaseKind::kUnknown : step.PhaseAt(piece.start_ns);
+    return Row({process, step.kind, phase, step.is_warm_up}, [&] {
+      return CounterRow{.name = StepKindName(step.kind),
                         .process = Pid(process),
-                        .phase = is_warm_up ? "warm-up" : PhaseKindName(moment.phase),
-                        .steps = counts_.at({process, kind, is_warm_up})};
+                        .phase = step.is_warm_up ? "warm-up" : PhaseKindName(phase),
+                        .steps = counts_.at({process, step.kind, step.is_warm_up})};
     });
   }
 
  private:
-  const Steps steps_;
+  Steps steps_;
   std::map<std::tuple<ProcessIndex, StepKind, bool>, int64_t> counts_;
 };
 
-// Process, its steps and which of them; null: in none.
-class StepRows : public RowsOfProcesses<std::tuple<ProcessIndex, const StepTrack*, size_t>> {
+// Process and step; null: in none.
+class StepRows : public RowsOfProcesses<std::pair<ProcessIndex, const Step*>> {
  public:
   StepRows(const TraceModel& model, const TableOptions& options)
       : RowsOfProcesses(
@@ -214,25 +192,25 @@ class StepRows : public RowsOfProcesses<std::tuple<ProcessIndex, const StepTrack
   std::vector<int64_t> Boundaries(ProcessIndex process) const override { return steps_.Boundaries(process); }
 
   size_t RowOf(ProcessIndex process, const CountedPiece& piece) override {
-    const Moment moment = steps_.At(process, piece.thread, piece.start_ns);
-    return Row({process, moment.track, moment.step}, [&] {
-      if (moment.track == nullptr) return CounterRow{kOutside, Pid(process)};
-      const Step& step = moment.at();
-      const ThreadIndex thread = moment.track->thread;
+    const NumberedStep* const at = steps_.At(process, piece.thread, piece.start_ns);
+    return Row({process, at == nullptr ? nullptr : at->step}, [&] {
+      if (at == nullptr) return CounterRow{kOutside, Pid(process)};
+      const Step& step = *at->step;
+      const ThreadIndex thread = step.thread;
       return CounterRow{.name = StepKindName(step.kind),
                         .process = Pid(process),
                         .phase = step.is_warm_up   ? "warm-up"
                                  : step.is_regular ? "steady"
                                                    : "other",
                         .thread = thread == kNone ? Cell() : Cell(ThreadLabel(model_.threads[thread])),
-                        .index = static_cast<int64_t>(moment.step),
+                        .index = at->number,
                         .start = step.start_ns - model_.start_ns,
                         .duration = step.end_ns - step.start_ns};
     });
   }
 
  private:
-  const Steps steps_;
+  Steps steps_;
 };
 
 class IntervalRows : public RowsOfProcesses<std::pair<ProcessIndex, int64_t>> {

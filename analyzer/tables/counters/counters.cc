@@ -1,11 +1,5 @@
 // Tables `counters` and `counters_over_time`: counters of the processor and the kernel, by what the program did.
-#include <numeric>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/counters/counter_rows.h"
 #include "analyzer/time/counter_division.h"
@@ -212,7 +206,7 @@ class CounterSums {
  private:
   void AddNotes(Table* table) const {
     if (names_.empty()) {
-      table->notes.push_back(
+      table->Note(
           "No counters were read. Run again with DLHOOK_COUNTERS=software (`dlhook counters` says what this machine "
           "can count).");
       return;

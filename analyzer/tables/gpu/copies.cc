@@ -1,6 +1,5 @@
 // Table `copies`: memory copied and filled through the CUDA runtime and driver.
 
-#include "absl/strings/str_join.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/model/same_work.h"
@@ -342,7 +341,7 @@ void AddSizeNotes(const CopyMap& groups, Table& table) {
       if (counts[i] > 0) words.push_back(absl::StrCat(counts[i], " ", kSizes[i].words));
     }
     if (words.empty()) continue;
-    table.notes.push_back(absl::StrCat(NameAt(kDirections, direction), " by size: ", absl::StrJoin(words, ", "), "."));
+    table.Note(NameAt(kDirections, direction), " by size: ", absl::StrJoin(words, ", "), ".");
   }
 }
 

@@ -1,7 +1,5 @@
 // Table `devices`: what each GPU was busy with, one row per device and process.
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
@@ -117,9 +115,9 @@ void AddNotes(const TraceModel& model, const UsersOfDevices& users_of, const std
               const std::vector<DeviceWork>& works, Table* table) {
   for (const auto& [uuid, users] : users_of) {
     if (users.size() < 2) continue;
-    table->notes.push_back(absl::StrCat(Labels(model, users), " share the device ", uuid,
-                                        ": what one does is in its own row alone, idle time of the other may be work "
-                                        "of it."));
+    table->Note(Labels(model, users), " share the device ", uuid,
+                ": what one does is in its own row alone, idle time of the other may be work "
+                "of it.");
   }
   for (ProcessIndex i = 0; i < times.size(); ++i) {
     const bool has_work =
@@ -127,8 +125,8 @@ void AddNotes(const TraceModel& model, const UsersOfDevices& users_of, const std
     const int64_t missing_ns = times[i].duration_ns - times[i].time.total_ns();
     // Before the first CUDA call there is nothing to measure.
     if (!has_work || times[i].steps == 0 || missing_ns == 0) continue;
-    table->notes.push_back(absl::StrCat(ProcessLabel(model, i), ": of its steady steps ", HumanTime(missing_ns),
-                                        " are left out: times of GPUs were not measured all through them."));
+    table->Note(ProcessLabel(model, i), ": of its steady steps ", HumanTime(missing_ns),
+                " are left out: times of GPUs were not measured all through them.");
   }
 }
 

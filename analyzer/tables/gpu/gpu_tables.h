@@ -59,11 +59,6 @@ class GpuRun {
   std::vector<GpuDeviceIndex> devices_;
 };
 
-// The table `kernels` of a run with GPU times of kernels.
-
-// Rows by kernel, layer and launcher.
-Table GpuKernelsTable(const TraceModel& model, const TableOptions& options);
-
 // What GPU work was done for: the library's op ("convolution backward-data"), else the framework's ("aten::add_"), else
 // "application" for a call outside both, "not known" if no hook saw the call.
 std::string GpuAskerOf(const TraceModel& model, GpuIndex activity);

@@ -1,17 +1,12 @@
 #include "analyzer/tables/network/layer_sums.h"
 
-#include <cmath>
-
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/scope_names.h"
+#include "analyzer/calls/tensor_class.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/tables/layout_moves.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline tables {

@@ -1,8 +1,5 @@
 // Table `layers`: the cost of each layer of the network, forward and backward, in a mean step.
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/network/layer_columns.h"
@@ -74,17 +71,16 @@ class LayersReport {
     if (has_gpu_) AddGpuNotes(table);
     const bool calls_differ =
         absl::c_any_of(sums_.groups, [&](const LayerSums::Group& group) { return group.calls % sums_.steps() != 0; });
-    if (calls_differ)
-      table->notes.push_back("Not all these steps make the same library calls: numbers of calls are means.");
+    if (calls_differ) table->Note("Not all these steps make the same library calls: numbers of calls are means.");
     size_t noted = 0, ambiguous = 0;
     for (const Layer& layer : attribution_.layers) {
       if (layer.ambiguity.empty()) continue;
-      if (++ambiguous <= kMaxAmbiguitiesNoted) table->notes.push_back(absl::StrCat(layer.name, ": ", layer.ambiguity));
+      if (++ambiguous <= kMaxAmbiguitiesNoted) table->Note(layer.name, ": ", layer.ambiguity);
       noted = std::min(ambiguous, kMaxAmbiguitiesNoted);
     }
-    if (ambiguous > noted) table->notes.push_back(absl::StrCat(ambiguous - noted, " more layers are ambiguous."));
+    if (ambiguous > noted) table->Note(ambiguous - noted, " more layers are ambiguous.");
     for (const auto& [sentence, count] : attribution_.oddities) {
-      table->notes.push_back(absl::StrCat(count, " x ", sentence, "."));
+      table->Note(count, " x ", sentence, ".");
     }
   }
 
@@ -95,16 +91,15 @@ class LayersReport {
       is_sampled |= groups[group].is_sampled && sums_.groups[group].share_ns > 0;
     }
     if (is_sampled) {
-      table->notes.emplace_back(
+      table->Note(
           "Layers without calls that dlhook records are found in samples of CPU time, by the functions that compute "
           "them: all layers that one function computes share a row.");
     }
     if (by_ != LayersBy::kLayer && by_ != LayersBy::kModule && by_ != LayersBy::kType) return;
     for (const auto& [library, sum] : groups_.nameless()) {
       if (sum.samples < kFewestOfRow) continue;
-      table->notes.push_back(
-          absl::StrCat("Samples: ", HumanTime(sum.cpu_ns), " of CPU time in ", library,
-                       ", whose functions have no names: the layers that it computed are not known."));
+      table->Note("Samples: ", HumanTime(sum.cpu_ns), " of CPU time in ", library,
+                  ", whose functions have no names: the layers that it computed are not known.");
     }
   }
 
@@ -142,17 +137,17 @@ class LayersReport {
     for (const LayerSums::Group& group : sums_.groups) gpu_ns += group.gpu_ns;
     if (options_.peaks != nullptr && gpu_ns > 0) table->notes.push_back(UtilizationNote(gpu_ns));
     if (static_cast<double>(gpu_ns) > kWorthSayingOverlap * static_cast<double>(sums_.gpu_busy_ns)) {
-      table->notes.push_back(absl::StrCat(
+      table->Note(
           "GPU work overlaps (streams, programmatic launches), and each counts with all its time: GPU times add up to ",
           HumanTime(gpu_ns / sums_.gpu_steps()), ", in ", HumanTime(sums_.gpu_busy_ns / sums_.gpu_steps()),
-          " in which GPUs were busy. The column gpu_share divides it."));
+          " in which GPUs were busy. The column gpu_share divides it.");
     }
     if (blind_ns > 0) {
-      table->notes.push_back(absl::StrCat("Of ", HumanTime(blind_ns), " of the steps it is not known what GPUs did."));
+      table->Note("Of ", HumanTime(blind_ns), " of the steps it is not known what GPUs did.");
     }
     if (sums_.gpu_step_count < sums_.step_count) {
-      table->notes.push_back(absl::StrCat("Means of GPU times are of the ", sums_.gpu_step_count,
-                                          " steps all through which GPUs were measured."));
+      table->Note("Means of GPU times are of the ", sums_.gpu_step_count,
+                  " steps all through which GPUs were measured.");
     }
   }
 
@@ -214,7 +209,7 @@ absl::StatusOr<Table> LayersTable(const TraceModel& model, const TableOptions& o
   if (needs_layers && options.analysis->attribution().layers.empty()) {
     const LayerColumnsShown shown = {.gpu = GpuTimesOf(model, options) != GpuTimes::kNone};
     Table table = NewTable("layers", kTitle, LayerColumns(options.layers_by, shown, options, 1));
-    table.notes.push_back("No layers were found.");
+    table.Note("No layers were found.");
     return table;
   }
   std::vector<StepSet> sets = StepSetsOf(options.analysis->steps(), options.layers_of);
@@ -236,8 +231,7 @@ absl::StatusOr<Table> LayersTable(const TraceModel& model, const TableOptions& o
   }
   if (sets.size() > 1) table.columns.front() = As(Role::kKey, TextColumn("step", table.columns.front().explanation));
   if (found > sets.size()) {
-    table.notes.push_back(
-        absl::StrCat(found - sets.size(), " more kinds of steps are not in these rows: see the table phases."));
+    table.Note(found - sets.size(), " more kinds of steps are not in these rows: see the table phases.");
   }
   return table;
 }

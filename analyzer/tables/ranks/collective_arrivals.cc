@@ -1,8 +1,5 @@
 #include "analyzer/tables/ranks/collective_arrivals.h"
 
-#include <set>
-
-#include "absl/strings/numbers.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/model/scope_looks.h"

@@ -1,8 +1,5 @@
 // Table `collectives`: communication between ranks: NCCL and MPI calls, Gloo and UCC ranges.
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/same_work.h"
@@ -228,9 +225,8 @@ absl::StatusOr<Table> CollectivesTable(const TraceModel& model, const TableOptio
   for (GpuIndex i = 0; i < model.gpu.size(); ++i)
     ns += GpuWorkOf(model, i) == GpuWork::kCommunication ? model.gpu.DurationNs(i) : 0;
   if (ns > 0) {
-    table.notes.push_back(absl::StrCat(
-        "None: kernels of communication ran for ", HumanTime(ns),
-        " (tables kernels, overlap); which operations on how many bytes they were, the trace does not tell."));
+    table.Note("None: kernels of communication ran for ", HumanTime(ns),
+               " (tables kernels, overlap); which operations on how many bytes they were, the trace does not tell.");
   }
   return table;
 }

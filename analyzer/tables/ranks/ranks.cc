@@ -1,8 +1,5 @@
 // Table `ranks`: the processes of a run side by side: how evenly they are loaded, which waits for which.
-#include <cmath>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/step_groups.h"
@@ -107,9 +104,7 @@ TypedColumns<RankRow> RanksColumns(bool has_ranks) {
 // The step's place among these; kNone: in none. Where there are no steps the whole process counts.
 size_t StepAt(const TraceModel& model, const std::vector<const Step*>& steps, ProcessIndex process, int64_t ns) {
   if (steps.empty()) return ns >= model.processes[process].start_ns ? 0 : kNone;
-  const auto after = std::ranges::upper_bound(steps, ns, {}, &Step::start_ns);
-  const bool is_in = after != steps.begin() && ns < (*(after - 1))->end_ns;
-  return is_in ? static_cast<size_t>(after - steps.begin()) - 1 : kNone;
+  return StepAt(steps, ns);
 }
 
 // Whether these have a mean above 0 by more than chance: Student's t, with a limit that 1 of 50 sets of three values without
@@ -303,26 +298,24 @@ class RankTable {
     if (!spreads_ns_.empty()) {
       std::vector<int64_t> spreads_ns = spreads_ns_;
       absl::c_sort(spreads_ns);
-      table->notes.push_back(absl::StrCat(
-          "From the first to the last rank's arrival at ", spreads_ns.size(), " collective operations: median ",
-          HumanTime(QuantileOfSorted(spreads_ns, 0.5)), ", 95 % within ", HumanTime(QuantileOfSorted(spreads_ns, 0.95)),
-          ", at most ", HumanTime(spreads_ns.back()), "."));
+      table->Note("From the first to the last rank's arrival at ", spreads_ns.size(), " collective operations: median ",
+                  HumanTime(QuantileOfSorted(spreads_ns, 0.5)), ", 95 % within ",
+                  HumanTime(QuantileOfSorted(spreads_ns, 0.95)), ", at most ", HumanTime(spreads_ns.back()), ".");
     }
     if (by_host_ > 0) {
-      table->notes.push_back(absl::StrCat("Of ", by_host_,
-                                          " of these operations arrivals are the host's calls: on the GPU they may "
-                                          "have come later, and not in this order."));
+      table->Note("Of ", by_host_,
+                  " of these operations arrivals are the host's calls: on the GPU they may "
+                  "have come later, and not in this order.");
     }
     std::set<std::string> hosts;
     for (const ProcessIndex process : shown) hosts.insert(model_.processes[process].host);
     if (hosts.size() > 1) {
-      table->notes.push_back(
-          absl::StrCat("The ranks ran on ", hosts.size(),
-                       " machines: arrivals are only as exact as their clocks (CLOCK_REALTIME) agree."));
+      table->Note("The ranks ran on ", hosts.size(),
+                  " machines: arrivals are only as exact as their clocks (CLOCK_REALTIME) agree.");
     }
     const auto is_imported = [&](ProcessIndex process) { return model_.processes[process].tool_version == "Kineto"; };
     if (shown.size() > 1 && hosts.contains("") && absl::c_any_of(shown, is_imported)) {
-      table->notes.emplace_back(
+      table->Note(
           "Not all machines of the ranks are known: arrivals are only as exact as their clocks (CLOCK_REALTIME) "
           "agree.");
     }
@@ -331,7 +324,7 @@ class RankTable {
 
   void AddNotMatched(Table* table) const {
     for (const auto& [sentence, count] : oddities_) {
-      table->notes.push_back(absl::StrCat("Not matched: ", sentence, " (", count, ")."));
+      table->Note("Not matched: ", sentence, " (", count, ").");
     }
   }
 
@@ -340,10 +333,9 @@ class RankTable {
     for (const ProcessIndex last : shown) {
       const RankSums& sums = sums_[last];
       if (!sums.is_late || sums.caused_ns < times_[last].duration_ns / 100) continue;
-      table->notes.push_back(absl::StrCat("The others wait for ", Label(last), ": it came last to ", sums.came_last,
-                                          " of ", sums.collectives, " operations, in a mean step ",
-                                          HumanTime(sums.caused_ns / std::max<int64_t>(1, times_[last].all_steps)),
-                                          " after the first one."));
+      table->Note("The others wait for ", Label(last), ": it came last to ", sums.came_last, " of ", sums.collectives,
+                  " operations, in a mean step ",
+                  HumanTime(sums.caused_ns / std::max<int64_t>(1, times_[last].all_steps)), " after the first one.");
     }
   }
 
@@ -377,7 +369,7 @@ absl::StatusOr<Table> RanksTable(const TraceModel& model, const TableOptions& op
                                            : RankTable(model, options.analysis->steps()).Make();
   const bool is_untold = table.rows.empty() && table.notes.empty();
   if (is_untold && FindCollectiveRanges(model).size() + FindCommunicators(model).size() > 0)
-    table.notes.emplace_back("One rank is in this run: there is none to compare it with.");
+    table.Note("One rank is in this run: there is none to compare it with.");
   return table;
 }
 

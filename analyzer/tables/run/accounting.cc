@@ -297,7 +297,7 @@ void AddNotes(const TraceModel& model, const StepGroup& group, const Lines& acti
   };
   const int64_t unattributed_ns = of_kind(ActivityKind::kUnattributed), not_seen_ns = of_kind(ActivityKind::kNotSeen);
   const auto steps = std::ssize(group.steady);
-  table.notes.push_back(absl::StrCat(
+  table.Note(
       ProcessLabel(model, group.process), ": ", SteadySteps(steps, group.kind, group.sort), " of ",
       HumanTime(whole_ns / steps), " on average; in ", HumanTime((unattributed_ns + not_seen_ns) / steps),
       " of it no library call and no framework's op ran: ", HumanTime(not_seen_ns / steps),
@@ -308,7 +308,7 @@ void AddNotes(const TraceModel& model, const StepGroup& group, const Lines& acti
           : "",
       group.threads.contains(kNone) ? ""
                                     : absl::StrCat(" Steps of ", ThreadLabel(model, group.threads),
-                                                   ": what other threads did in that time is in these rows, too.")));
+                                                   ": what other threads did in that time is in these rows, too."));
 }
 
 void AddNotesOfSamples(const StepGroup& group, const Lines& lines, Table& table) {
@@ -317,14 +317,13 @@ void AddNotesOfSamples(const StepGroup& group, const Lines& lines, Table& table)
   const int64_t idle_ns =
       TimeOf(lines, [](const Activity& activity) { return absl::EndsWith(activity.what, kNotComputing); });
   const auto steps = std::ssize(group.steady);
-  table.notes.push_back(absl::StrCat(
-      "Samples tell whose code computed in ", HumanTime(sampled_ns / steps),
-      " of this: time of a row with n samples is ", "uncertain by about 1 / sqrt(n) of it. ",
-      idle_ns == 0
-          ? ""
-          : absl::StrCat("Not computing, ", HumanTime(idle_ns / steps), ": no thread used a processor; they ",
-                         "waited, for one or for something else (or longer, where several computed at once). "),
-      "Time with fewer than ", kFewestOfRow, " samples stays as it is."));
+  table.Note("Samples tell whose code computed in ", HumanTime(sampled_ns / steps),
+             " of this: time of a row with n samples is ", "uncertain by about 1 / sqrt(n) of it. ",
+             idle_ns == 0
+                 ? ""
+                 : absl::StrCat("Not computing, ", HumanTime(idle_ns / steps), ": no thread used a processor; they ",
+                                "waited, for one or for something else (or longer, where several computed at once). "),
+             "Time with fewer than ", kFewestOfRow, " samples stays as it is.");
 }
 
 }  // namespace

@@ -3,9 +3,6 @@
 // One line per capability and reason of loss; those of taps are in preload/format/taps.h.
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/tables/columns.h"
@@ -249,7 +246,7 @@ absl::StatusOr<Table> CapabilitiesTable(const TraceModel& model, const TableOpti
   }
   Table table = NewTable("capabilities", "What was observed, how, and what could not be", CapabilitiesColumns(), order);
   if (table.rows.empty()) return table;
-  table.notes.emplace_back(
+  table.Note(
       "Libraries that this run did not use are not listed: dlhook doctor -- PROGRAM inspects every loaded library.");
   return table;
 }

@@ -1,7 +1,5 @@
 // Table `compiled`: the functions that torch.compile compiled, why again, and where it had to break a graph.
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/tables/columns.h"
@@ -109,14 +107,14 @@ absl::StatusOr<Table> CompiledTable(const TraceModel& model, const TableOptions&
   AddUp(model, row_of, &rows);
   Table table = NewTable("compiled", "What torch.compile compiled", Columns(), rows);
   if (rows.empty() && model.HasRole(ScopeRole::kTorchRegion)) {
-    table.notes.push_back(
+    table.Note(
         "Compiled code ran, but PyTorch's information on it was not read: that happens when the interpreter exits by "
         "itself.");
   }
   for (const auto& [process, count] : compilations) {
     if (count < kKept) continue;
-    table.notes.push_back(absl::StrCat("PyTorch keeps the last ", kKept, " compilations of a process: of process ",
-                                       model.processes[process].pid, " there may have been more."));
+    table.Note("PyTorch keeps the last ", kKept, " compilations of a process: of process ",
+               model.processes[process].pid, " there may have been more.");
   }
   return table;
 }

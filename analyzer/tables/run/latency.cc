@@ -1,8 +1,5 @@
 // Table `latency`: how long requests take, by batch size.
-#include <numeric>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
@@ -129,10 +126,10 @@ absl::StatusOr<Table> LatencyTable(const TraceModel& model, const TableOptions& 
     table.notes.push_back(LoadNote(ProcessLabel(model, process), served));
   }
   if (!workers.empty()) {
-    table.notes.push_back(absl::StrCat("Excluded: work of processes started by one that trains (", workers.size(),
-                                       "; a loader's workers, for instance)."));
+    table.Note("Excluded: work of processes started by one that trains (", workers.size(),
+               "; a loader's workers, for instance).");
   }
-  if (groups.empty()) table.notes.push_back("No process runs a network without training it.");
+  if (groups.empty()) table.Note("No process runs a network without training it.");
   return table;
 }
 

@@ -1,6 +1,5 @@
 // Table `memory`: what the memory that a framework's allocator gave out is held for, by kind, layer and operator.
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/analysis/memory_use.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/gpu/gpu_division.h"
@@ -121,9 +120,8 @@ absl::StatusOr<Table> MemoryTable(const TraceModel& model, const TableOptions& o
     absl::c_stable_sort(devices, [](auto* a, auto* b) { return a->peak_bytes > b->peak_bytes; });
     for (const DeviceMemory* device : devices) {
       for (const MemoryRow& row : rows.Of(*device)) AddRow(columns, row, &table);
-      table.notes.push_back(
-          absl::StrCat(model.processes.size() > 1 ? absl::StrCat(ProcessLabel(model, process), ": ") : "", "peak of ",
-                       PeakSentence(model, analysis.attribution(), *device), "."));
+      table.Note(model.processes.size() > 1 ? absl::StrCat(ProcessLabel(model, process), ": ") : "", "peak of ",
+                 PeakSentence(model, analysis.attribution(), *device), ".");
     }
   }
   return table;

@@ -2,7 +2,6 @@
 //
 // Table `phases`: a step's time by phase: input, forward, backward and update, by kind of step.
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/phases.h"
@@ -102,24 +101,23 @@ void AddSortNotes(const TraceModel& model, const StepTrack& steps, const Measure
     std::vector<int64_t> durations;
     for (const Step* step : group.steady) durations.push_back(step->end_ns - step->start_ns);
     const Quartiles quartiles = QuartilesOf(durations);
-    table.notes.push_back(absl::StrCat(name, ": ", SteadySteps(std::ssize(durations), group.kind, group.sort), " of ",
-                                       group.left_out.all, ", median ", HumanTime(quartiles.median), ", quartiles ",
-                                       HumanTime(quartiles.lower), " to ", HumanTime(quartiles.upper), ".",
-                                       group.left_out.Sentence()));
+    table.Note(name, ": ", SteadySteps(std::ssize(durations), group.kind, group.sort), " of ", group.left_out.all,
+               ", median ", HumanTime(quartiles.median), ", quartiles ", HumanTime(quartiles.lower), " to ",
+               HumanTime(quartiles.upper), ".", group.left_out.Sentence());
   }
   if (sorts > kMaxSortsNoted) {
-    table.notes.push_back(absl::StrCat(sorts - kMaxSortsNoted, " more kinds of steps: see the table phases."));
+    table.Note(sorts - kMaxSortsNoted, " more kinds of steps: see the table phases.");
   }
 }
 
 void AddNotes(const TraceModel& model, const StepTrack& steps, const MeasuredTrack& track, Table& table) {
   AddSortNotes(model, steps, track, table);
   if (track.calls_before > 0) {
-    table.notes.push_back(absl::StrCat(Name(model, track), ": ", track.calls_before, " calls before the first step."));
+    table.Note(Name(model, track), ": ", track.calls_before, " calls before the first step.");
   }
   if (track.by_kind_only) {
-    table.notes.push_back(absl::StrCat(
-        Name(model, track), ": shapes change from step to step; steps were found by the order of operations alone."));
+    table.Note(Name(model, track),
+               ": shapes change from step to step; steps were found by the order of operations alone.");
   }
 }
 
@@ -153,10 +151,10 @@ void CountCalls(const TraceModel& model, ProcessIndex process, const std::vector
     const int64_t start_ns = model.calls.start_ns[call];
     if (model.threads[model.calls.thread[call]].process != process || model.calls.parent[call] != kNone) continue;
     if (model.ops[model.calls.op[call]].is_creation) continue;
-    const auto after = std::ranges::upper_bound(steps, start_ns, {}, &Step::start_ns);
-    if (after == steps.begin() || start_ns >= (*(after - 1))->end_ns) continue;
-    ++sums.Of((**(after - 1)).PhaseAt(start_ns)).calls;
-    ++counts[static_cast<size_t>(after - 1 - steps.begin())];
+    const size_t step = StepAt(steps, start_ns);
+    if (step == kNone) continue;
+    ++sums.Of(steps[step]->PhaseAt(start_ns)).calls;
+    ++counts[step];
   }
   for (int64_t count : counts) {
     sums.least_calls = std::min(sums.least_calls, count);
@@ -244,9 +242,8 @@ void AddRows(const TraceModel& model, const LayerAnalysis& analysis, const StepG
            &table);
   }
   if (sums.least_calls < sums.most_calls) {
-    table.notes.push_back(absl::StrCat(ProcessLabel(model, group.process), ": ",
-                                       SteadySteps(steps, group.kind, group.sort), " make ", sums.least_calls, " to ",
-                                       sums.most_calls, " calls: numbers of calls are means."));
+    table.Note(ProcessLabel(model, group.process), ": ", SteadySteps(steps, group.kind, group.sort), " make ",
+               sums.least_calls, " to ", sums.most_calls, " calls: numbers of calls are means.");
   }
   if (group.warm_up.empty()) return;
   const auto warm_up = std::ssize(group.warm_up);
@@ -275,15 +272,15 @@ absl::StatusOr<Table> StepsTable(const TraceModel& model, const TableOptions& op
     AddNotes(model, steps, track, table);
   }
   if (untold > 0) {
-    table.notes.push_back(absl::StrCat(
-        "What the thread did in ", untold, " single steps (running, no_processor, blocked) is ",
-        "not known: these steps are shorter than the sampling interval; the table ", "threads has the mean step."));
+    table.Note("What the thread did in ", untold, " single steps (running, no_processor, blocked) is ",
+               "not known: these steps are shorter than the sampling interval; the table ",
+               "threads has the mean step.");
   }
-  if (table.rows.empty()) table.notes.push_back("No sequence of calls repeats often enough to be a step.");
+  if (table.rows.empty()) table.Note("No sequence of calls repeats often enough to be a step.");
   int64_t aggregated = 0;
   for (const AggregateRow& row : model.aggregates) aggregated += row.count;
   if (aggregated > 0) {
-    table.notes.push_back(absl::StrCat(aggregated, " calls are known only as totals per op: they are in no step."));
+    table.Note(aggregated, " calls are known only as totals per op: they are in no step.");
   }
   NoteRowsLeftOut(all, &table);
   return table;
@@ -297,12 +294,11 @@ absl::StatusOr<Table> PhasesTable(const TraceModel& model, const TableOptions& o
     AddRows(model, *options.analysis, group, columns, table);
     const std::string left_out = group.left_out.Sentence();
     if (left_out.empty()) continue;
-    table.notes.push_back(absl::StrCat(ProcessLabel(model, group.process), ": ",
-                                       SteadySteps(std::ssize(group.steady), group.kind, group.sort), " of ",
-                                       group.left_out.all, ".", left_out));
+    table.Note(ProcessLabel(model, group.process), ": ", SteadySteps(std::ssize(group.steady), group.kind, group.sort),
+               " of ", group.left_out.all, ".", left_out);
   }
   if (!model.states.empty() && !groups.empty()) table.notes.push_back(LookNote());
-  if (groups.empty()) table.notes.push_back("No steps were found.");
+  if (groups.empty()) table.Note("No steps were found.");
   return table;
 }
 

@@ -2,12 +2,7 @@
 //
 // Each row is a metric: a whole number in `value` with its `unit`, a `percent` where that makes sense (the note says of
 // what), and a sentence. Metrics that exist once per item have the item's name after a colon: "capability:onednn-tap".
-#include <numeric>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/scope_looks.h"
@@ -365,7 +360,7 @@ absl::StatusOr<Table> SummaryTable(const TraceModel& model, const TableOptions& 
   AddOddities(model, metrics);
   Table table = NewTable("summary", "The run in a few numbers", SummaryColumns(), metrics.all());
   if (HasTroubles(model))
-    table.notes.emplace_back("What could not be observed and what to do: dlhook report RUN --table capabilities.");
+    table.Note("What could not be observed and what to do: dlhook report RUN --table capabilities.");
   return table;
 }
 

@@ -1,7 +1,6 @@
 // Table `threads`: what each thread did: it ran, waited for a processor, or was blocked; in all, and in a mean step.
 // Stacks of blocked threads, read at looks from outside.
 
-#include "absl/strings/str_join.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/stacks/call_stacks.h"
@@ -239,8 +238,8 @@ Table ThreadWaitsTable(const TraceModel& model, ThreadsBy by) {
                               : "No stack of a blocked thread was read: samples found none blocked of those that "
                                 "compute or make recorded calls, or the launcher may not read them (docs/waiting.md).");
   } else if (unknown_ns > 0) {
-    table.notes.push_back(absl::StrCat(HumanTime(unknown_ns), " of ", HumanTime(all_ns),
-                                       " have no place: the thread continued while its stack was read."));
+    table.Note(HumanTime(unknown_ns), " of ", HumanTime(all_ns),
+               " have no place: the thread continued while its stack was read.");
   }
   const std::vector<std::string>& notes = model.native_symbols.notes;
   if (!rows.empty()) table.notes.insert(table.notes.end(), notes.begin(), notes.end());
@@ -262,11 +261,11 @@ absl::StatusOr<Table> ThreadsTable(const TraceModel& model, const TableOptions& 
   Table table = NewTable("threads", "Thread states: running, waiting for a CPU, blocked",
                          ThreadsColumns(model.processes.size() > 1), rows);
   if (rows.empty()) {
-    table.notes.push_back(
+    table.Note(
         "Thread states were not sampled: `dlhook run` does that, from outside, if it has access to the program's "
         "processes; a preloaded library alone does not.");
   } else if (absl::c_any_of(rows, [](const ThreadRow& row) { return row.thread != kEnded && !row.sums.IsTold(); })) {
-    table.notes.push_back(
+    table.Note(
         "Empty: too few steps follow each other without a pause, and they are shorter than the sampling interval "
         "(DLHOOK_COUNTERS=task-clock with DLHOOK_COUNTERS_MS=1 samples more often).");
   }

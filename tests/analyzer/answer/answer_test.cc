@@ -243,6 +243,28 @@ TEST(AnswerTest, OperatorsOfRanksAreCommunication) {
   EXPECT_THAT(AnswerOf(builder.Build()), ContainsRegex("  communication +750 ms +75 %"));
 }
 
+// DistributedDataParallel's are asynchronous: while one runs, the next one has begun.
+TEST(AnswerTest, ARanksTimeInSeveralCollectivesAtOnceCountsOnce) {
+  TrainingProgram program;
+  const int network = program.AddModel("Net", 2);
+  ModelBuilder& builder = program.builder();
+  const ThreadIndex other = builder.AddThread(builder.AddProcess());
+  for (int step = 0; step < 10; ++step) {
+    for (const ThreadIndex thread : {ThreadIndex{0}, other}) {
+      program.Forward(network, true, 8, thread);
+      program.Loss(true, thread);
+      program.Backward(thread);
+      program.Update("SGD", kNone, thread);
+    }
+  }
+  for (int i = 0; i < 2; ++i)
+    builder.Scope("gloo:all_reduce", ScopeKind::kUserRange, 0, program.now_ns(), builder.AddThread());
+  const std::string screen = WithFacts(
+      program.Build(), [](const StepFacts& facts) { return MakeLiveScreen(facts, {}, {.width = 80}).value(); });
+  EXPECT_THAT(screen, ContainsRegex("process [0-9]+ +[0-9.]+ us +100 % +0 %\n"));
+  EXPECT_THAT(screen, ContainsRegex("process [0-9]+ +[0-9.]+ us +0 % +0 %  late\n"));
+}
+
 TEST(AnswerTest, PartsThatTheProgramCausesHaveItsLines) {
   for (const bool sleeps : {false, true}) {
     const std::string name = sleeps ? "blocked (sleep)" : "Python or native code";

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/tables/calls/move_ends.h"
 #include "tests/analyzer/builders/model_builder.h"
 
@@ -30,7 +31,8 @@ const std::string kBack = Reorder("abcd", "aBcd16b");
 size_t RoundTrips(const std::string& log) {
   ModelBuilder builder;
   builder.Log(log, 1000);
-  return FindRoundTrips(builder.Build()).size();
+  const TraceModel model = builder.Build();
+  return FindRoundTrips(model, LayerAnalysis(model).steps()).size();
 }
 
 TEST(RoundTripTest, BetweenTwoLayers) {
@@ -87,7 +89,8 @@ TEST(RoundTripTest, NotFromOneThreadToAnother) {
   builder.Call(builder.AddOp(OneDnnDefinition(kAway)), 20, 10);
   builder.Call(builder.AddOp(OneDnnDefinition(kBack)), 40, 10, other);
   builder.Call(next, 60, 10, other);
-  EXPECT_TRUE(FindRoundTrips(builder.Build()).empty());
+  const TraceModel model = builder.Build();
+  EXPECT_TRUE(FindRoundTrips(model, LayerAnalysis(model).steps()).empty());
 }
 
 // Six steps of Conv2d(3,16) ReLU Conv2d(16,16) ReLU … in training. Between the convolutions the activation leaves conv1

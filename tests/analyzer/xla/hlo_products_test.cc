@@ -79,7 +79,7 @@ constexpr char kNumbers[] = R"(convolution_dimension_numbers {
 std::string Window(const std::string& axis) { return "window { dimensions {" + axis + "} dimensions {" + axis + "} }"; }
 
 XlaProduct Convolution(const std::string& result, const std::string& text, const std::string& left,
-                       const std::string& right, XlaPass pass = XlaPass::kForward) {
+                       const std::string& right, CompiledPass pass = CompiledPass::kForward) {
   return ProductOfConvolution(
       Read<dlhook::xla::HloInstruction>("shape { element_type: 11 dimensions: [" + result + "] } " + kNumbers + text),
       F32(left), F32(right), pass);
@@ -103,7 +103,7 @@ TEST(HloProductsTest, GroupsAndDilations) {
   // The gradient of the weights of a convolution with 4 groups: images as channels, channels as groups of images.
   EXPECT_EQ(Convolution("1, 3, 3, 8",
                         Window("size: 8 stride: 1 window_dilation: 1 base_dilation: 1") + " batch_group_count: 4",
-                        "4, 10, 10, 2", "8, 8, 2, 8", XlaPass::kBackward)
+                        "4, 10, 10, 2", "8, 8, 2, 8", CompiledPass::kBackward)
                 .problem,
             "g4mb1_ic8oc8_ih10oh3kh8sh1dh0ph0_iw10ow3kw8sw1dw0pw0");
 }
@@ -111,7 +111,8 @@ TEST(HloProductsTest, GroupsAndDilations) {
 // The gradient of the input of a convolution of 16x16 points with stride 2: XLA puts zeros between those of 8x8.
 TEST(HloProductsTest, ZerosInBetweenAreNoWork) {
   const std::string window = Window("size: 3 stride: 1 padding_low: 2 window_dilation: 1 base_dilation: 2");
-  const XlaProduct gradient = Convolution("16, 16, 16, 32", window, "16, 8, 8, 64", "3, 3, 64, 32", XlaPass::kBackward);
+  const XlaProduct gradient =
+      Convolution("16, 16, 16, 32", window, "16, 8, 8, 64", "3, 3, 64, 32", CompiledPass::kBackward);
   EXPECT_EQ(gradient.primitive, "convolution");
   EXPECT_EQ(gradient.direction, "backward_data");
   EXPECT_EQ(gradient.problem, "mb16_ic32oc64_ih16oh8kh3sh2dh0ph0_iw16ow8kw3sw2dw0pw0");

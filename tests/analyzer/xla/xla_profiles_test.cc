@@ -74,9 +74,9 @@ TEST(XlaProfilesTest, CallsNameLayersWhereScopesDoNot) {
   EXPECT_EQ(ops.at("dot.2").layer, "net:6>block:1");
   EXPECT_EQ(ops.at("dot.3").layer, "net:6>block:1");
   EXPECT_EQ(ops.at("exp").layer, "loss:10");
-  EXPECT_EQ(ops.at("dot.3").pass, XlaPass::kBackward);
+  EXPECT_EQ(ops.at("dot.3").pass, CompiledPass::kBackward);
   EXPECT_EQ(ops.at("dot.1").line, "train.py:1");
-  EXPECT_FALSE(ops.at("dot.1").is_scope);
+  EXPECT_FALSE(ops.at("dot.1").has_scopes);
 }
 
 TEST(XlaProfilesTest, ScopesOfSeveralLinesAreSeveralLayers) {
@@ -136,7 +136,7 @@ TEST(XlaProfilesTest, AFusionIsItsProduct) {
     computations { id: 2 instructions { id: 9 name: "d" opcode: "dot" metadata { op_name: "jit(step)/transpose(jvp(l1))/dot_general" } } }
     computations { id: 3 instructions { id: 9 name: "m" opcode: "multiply" metadata { op_name: "jit(step)/jvp(l2)/mul" } } })");
   EXPECT_EQ(ops.at("fusion.1").layer, "l1");
-  EXPECT_EQ(ops.at("fusion.1").pass, XlaPass::kBackward);
+  EXPECT_EQ(ops.at("fusion.1").pass, CompiledPass::kBackward);
   EXPECT_EQ(ops.at("fusion.2").layer, "l2");
   EXPECT_EQ(ops.at("fusion.3").layer, "l1");
   EXPECT_EQ(ops.at("fusion.4").primitive, "dot_general") << "not the transpose around it (vmap)";
@@ -155,11 +155,11 @@ TEST(XlaProfilesTest, UntaggedOperationsInherit) {
     instructions { id: 8 name: "sub" opcode: "subtract" operand_ids: 1 operand_ids: 7 metadata { op_name: "jit(step)/sub" stack_frame_id: 2 } })");
   EXPECT_EQ(ops.at("sub").layer, "update (train.py:20)");
   EXPECT_EQ(ops.at("pad").layer, "l2");
-  EXPECT_EQ(ops.at("pad").pass, XlaPass::kForward);
+  EXPECT_EQ(ops.at("pad").pass, CompiledPass::kForward);
   EXPECT_EQ(ops.at("dw").layer, "l1");
-  EXPECT_EQ(ops.at("dw").pass, XlaPass::kBackward);
+  EXPECT_EQ(ops.at("dw").pass, CompiledPass::kBackward);
   EXPECT_EQ(ops.at("dw").primitive, "custom-call");
-  EXPECT_EQ(ops.at("sub").pass, XlaPass::kUpdate);
+  EXPECT_EQ(ops.at("sub").pass, CompiledPass::kUpdate);
 }
 
 // On GPUs XLA transposes weights for cuDNN, and names that after the argument.
@@ -170,7 +170,7 @@ TEST(XlaProfilesTest, CopiesOfArgumentsInherit) {
     instructions { id: 3 name: "cudnn-conv.1" opcode: "custom-call" operand_ids: 2
                    metadata { op_name: "jit(step)/jvp(conv1)/conv_general_dilated" } })");
   EXPECT_EQ(ops.at("wrapped_transpose").layer, "conv1");
-  EXPECT_EQ(ops.at("wrapped_transpose").pass, XlaPass::kForward);
+  EXPECT_EQ(ops.at("wrapped_transpose").pass, CompiledPass::kForward);
   EXPECT_EQ(ops.at("wrapped_transpose").primitive, "fusion");
   EXPECT_EQ(ops.at("cudnn-conv.1").primitive, "conv_general_dilated");
 }
@@ -180,8 +180,8 @@ TEST(XlaProfilesTest, Optimizer) {
     instructions { id: 1 name: "add" opcode: "add" metadata { op_name: "jit(step)/add" stack_frame_id: 8 } }
     instructions { id: 2 name: "scale" opcode: "multiply" metadata { op_name: "jit(step)/mul" stack_frame_id: 2 } })");
   EXPECT_EQ(ops.at("add").layer, "optimizer (optax)");
-  EXPECT_EQ(ops.at("add").pass, XlaPass::kUpdate);
-  EXPECT_EQ(ops.at("scale").pass, XlaPass::kForward);  // uses no gradient
+  EXPECT_EQ(ops.at("add").pass, CompiledPass::kUpdate);
+  EXPECT_EQ(ops.at("scale").pass, CompiledPass::kForward);  // uses no gradient
 }
 
 TEST(XlaProfilesTest, OperationsOfLoops) {

@@ -4,7 +4,7 @@
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
 
-namespace dlhook::analyzer::inline exports {
+namespace dlhook::analyzer::inline steps {
 
 struct NumberedStep {
   const Step* step;
@@ -21,6 +21,8 @@ class StepIndex {
   // The step of a thread (kNone: of none), or of its process, at this time: index in steps(), kNone if there is none. Cheap
   // if times are asked for nearly in order.
   uint32_t At(ProcessIndex process, ThreadIndex thread, int64_t time_ns);
+  // The step in which a call begins.
+  uint32_t OfCall(CallIndex call);
   PhaseKind PhaseAt(uint32_t step, int64_t time_ns) const;  // `step` may be kNone
   // All times at which steps and phases of a process begin or end, ascending.
   std::vector<int64_t> Boundaries(ProcessIndex process) const;
@@ -39,4 +41,4 @@ class StepIndex {
   std::vector<std::vector<Range>> of_thread_;
 };
 
-}  // namespace dlhook::analyzer::exports
+}  // namespace dlhook::analyzer::steps

@@ -1,6 +1,6 @@
-#include "analyzer/export/step_index.h"
+#include "analyzer/steps/step_index.h"
 
-namespace dlhook::analyzer::inline exports {
+namespace dlhook::analyzer::inline steps {
 
 StepIndex::StepIndex(const TraceModel& model, const std::vector<StepTrack>& tracks)
     : model_(model), of_process_(model.processes.size()), of_thread_(model.threads.size()) {
@@ -24,6 +24,11 @@ uint32_t StepIndex::At(ProcessIndex process, ThreadIndex thread, int64_t time_ns
     if (const uint32_t step = Find(range, time_ns); step != kNone) return step;
   }
   return kNone;
+}
+
+uint32_t StepIndex::OfCall(CallIndex call) {
+  const ThreadIndex thread = model_.calls.thread[call];
+  return At(model_.threads[thread].process, thread, model_.calls.start_ns[call]);
 }
 
 uint32_t StepIndex::Find(Range& range, int64_t time_ns) const {
@@ -55,4 +60,4 @@ std::vector<int64_t> StepIndex::Boundaries(ProcessIndex process) const {
   return times;
 }
 
-}  // namespace dlhook::analyzer::exports
+}  // namespace dlhook::analyzer::steps
