@@ -17,6 +17,7 @@ namespace dlhook::analyzer::inline calibrate {
 namespace {
 
 constexpr int kMaxProcessors = 8192;
+constexpr int kMaxNodes = 64;  // of memory
 
 std::string ReadLine(const std::string& path) {
   std::ifstream file(path);
@@ -34,18 +35,23 @@ uint64_t ReadSize(const std::string& path) {
   return absl::SimpleAtoi(digits, &size) ? size * unit : 0;
 }
 
-// How many of "0-3,8" are in `processors`.
-uint32_t CountOf(const std::string& list, const std::vector<int>& processors) {
-  uint32_t count = 0;
-  for (const absl::string_view range : absl::StrSplit(list, ',', absl::SkipEmpty())) {
-    const std::pair<absl::string_view, absl::string_view> ends = absl::StrSplit(range, absl::MaxSplits('-', 1));
-    int first = 0, last = 0;
-    if (!absl::SimpleAtoi(ends.first, &first)) continue;
-    if (!absl::SimpleAtoi(ends.second, &last)) last = first;
-    count += static_cast<uint32_t>(
-        absl::c_count_if(processors, [&](int processor) { return first <= processor && processor <= last; }));
+// "0-3,8".
+std::string ListOf(const std::vector<int>& processors) {
+  std::string list;
+  for (size_t i = 0, first = 0; i < processors.size(); ++i) {
+    if (i + 1 < processors.size() && processors[i + 1] == processors[i] + 1) continue;
+    absl::StrAppend(&list, list.empty() ? "" : ",", processors[first]);
+    if (first < i) absl::StrAppend(&list, "-", processors[i]);
+    first = i + 1;
   }
-  return count;
+  return list;
+}
+
+// How many of a list of sysfs are in `processors`.
+uint32_t CountOf(const std::string& list, const std::vector<int>& processors) {
+  const std::vector<int> all = ParseProcessors(list).value_or(std::vector<int>());
+  return static_cast<uint32_t>(
+      absl::c_count_if(processors, [&all](int processor) { return absl::c_linear_search(all, processor); }));
 }
 
 std::string ProcessorText(const Calibration& calibration) {
@@ -99,12 +105,47 @@ std::vector<std::vector<int>> OneAndAll(const std::vector<int>& processors) {
   return crews;
 }
 
-bool RunOn(const std::vector<int>& processors) {
+std::optional<std::vector<int>> ParseProcessors(absl::string_view list) {
+  std::vector<int> processors;
+  for (const absl::string_view range : absl::StrSplit(list, ',')) {
+    const std::vector<absl::string_view> ends = absl::StrSplit(range, '-');
+    int first = 0, last = 0;
+    const bool is_read = ends.size() <= 2 && absl::SimpleAtoi(ends.front(), &first) &&
+                         absl::SimpleAtoi(ends.back(), &last) && first >= 0 && first <= last && last < kMaxProcessors;
+    if (!is_read) return std::nullopt;
+    for (; first <= last; ++first) processors.push_back(first);
+  }
+  return processors;
+}
+
+std::map<std::string, std::vector<int>> Pinnings(const std::vector<int>& processors, const std::string& root) {
+  const std::string system = absl::StrCat(root, "/sys/devices/system/");
+  std::set<std::string> cores;
+  std::vector<int> one_of_each, of_node;
+  for (const int processor : processors) {
+    const std::string core = ReadLine(absl::StrCat(system, "cpu/cpu", processor, "/topology/thread_siblings_list"));
+    if (core.empty() || cores.insert(core).second) one_of_each.push_back(processor);
+  }
+  for (int number = 0; number < kMaxNodes; ++number) {
+    const auto all = ParseProcessors(ReadLine(absl::StrCat(system, "node/node", number, "/cpulist")));
+    std::vector<int> allowed;
+    absl::c_copy_if(processors, std::back_inserter(allowed),
+                    [&all](int processor) { return all && absl::c_linear_search(*all, processor); });
+    if (allowed.size() > of_node.size()) of_node = allowed;
+  }
+  std::map<std::string, std::vector<int>> pinnings;
+  for (const std::vector<int>& part : {one_of_each, of_node}) {
+    if (!part.empty() && part.size() < processors.size()) pinnings[ListOf(part)] = part;
+  }
+  return pinnings;
+}
+
+bool RunOn(const std::vector<int>& processors, pid_t task) {
   cpu_set_t* set = CPU_ALLOC(kMaxProcessors);
   const size_t bytes = CPU_ALLOC_SIZE(kMaxProcessors);
   CPU_ZERO_S(bytes, set);
   for (const int processor : processors) CPU_SET_S(processor, bytes, set);
-  const bool is_set = sched_setaffinity(0, bytes, set) == 0;
+  const bool is_set = sched_setaffinity(task, bytes, set) == 0;
   CPU_FREE(set);
   return is_set;
 }

@@ -1,6 +1,9 @@
 // The properties of this machine that affect its peaks.
 #pragma once
 
+#include <map>
+#include <optional>
+
 #include "analyzer/model/process_info.h"
 #include "analyzer/peaks/calibration.h"
 #include "analyzer/table/table.h"
@@ -27,8 +30,14 @@ struct RunTime {
 };
 RunTime ReadRunTime();
 
-// For the calling thread. False: refused.
-bool RunOn(const std::vector<int>& processors);
+// "0-3,8". Unset: it is no such list.
+std::optional<std::vector<int>> ParseProcessors(absl::string_view list);
+// Parts of these processors that may suit a program better than all of them, by their list: one of each core, where cores have
+// several; of the NUMA nodes, where there are several, that with most of them. `root`: of sysfs, for tests.
+std::map<std::string, std::vector<int>> Pinnings(const std::vector<int>& processors, const std::string& root = "");
+
+// For a thread of this or another process; 0: the calling one. False: refused.
+bool RunOn(const std::vector<int>& processors, pid_t task = 0);
 
 // All measurements of `dlhook calibrate`, and their tables.
 struct CalibrateOptions {

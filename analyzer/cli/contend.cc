@@ -74,8 +74,8 @@ absl::StatusOr<ContendSettings> ReadContendSettings(const Args& args) {
   }
   if (settings.neighbours.commands.empty() && settings.neighbours.loads.empty())
     return absl::InvalidArgumentError("beside what? --load processors, cache, memory or disk, or --with 'COMMAND'");
-  ASSIGN_OR_RETURN(settings.pin, ReadProcessors(args, "pin"));
-  ASSIGN_OR_RETURN(settings.neighbours.processors, ReadProcessors(args, "pin-neighbours"));
+  ASSIGN_OR_RETURN(settings.pin, ReadProcessors(args.Last("pin"), "pin"));
+  ASSIGN_OR_RETURN(settings.neighbours.processors, ReadProcessors(args.Last("pin-neighbours"), "pin-neighbours"));
   RETURN_IF_ERROR(ReadNumbers(args, &settings));
   RETURN_IF_ERROR(ReadMasks(args, &settings));
   ASSIGN_OR_RETURN(settings.flags, ReadTryFlags(args, kStandardContendBudget));
@@ -115,7 +115,7 @@ class Contending {
   TryHooks Hooks(bool is_beside) {
     return {.before_start =
                 [this](pid_t program) {
-                  PinTo(program, settings_.pin);
+                  if (!settings_.pin.empty()) RunOn(settings_.pin, program);
                   watch_.AddProgram(program);
                 },
             .while_running = [this] { watch_.Look(); },

@@ -51,8 +51,7 @@ class Neighbours {
 };
 
 // "0-1,3"; empty: the flag is not given.
-absl::StatusOr<std::vector<int>> ReadProcessors(const Args& args, absl::string_view flag);
-void PinTo(pid_t task, const std::vector<int>& processors);
+absl::StatusOr<std::vector<int>> ReadProcessors(const std::optional<std::string>& list, absl::string_view flag);
 
 // What is known of a run: its times, and what the machine counted.
 class MachineWatch {

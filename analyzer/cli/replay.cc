@@ -146,6 +146,9 @@ class Replaying {
       run_.problems.push_back(std::move(replayed));
     }
     ChoosePythons(model);
+    for (const GpuDevice& device : model.gpu_devices) {
+      if (!device.name.empty()) gpus_.insert(device.name);
+    }
     for (const ProcessInfo& process : model.processes) {
       if (const std::string release = ReleaseOf(process, "PyTorch"); !release.empty()) torch_ = release;
     }
@@ -212,6 +215,9 @@ class Replaying {
       const std::string name = (*answer)["name"];
       frameworks_.insert(absl::StrCat(name, " (", python, ")"));
       if (through == "onednn") run_.library = name;
+      const std::string gpu = (*answer)["gpu"];
+      if (!gpus_.empty() && !gpu.empty() && !gpus_.contains(gpu))
+        run_.apart = absl::StrCat("GPU: ", absl::StrJoin(gpus_, ", "), "; here ", gpu);
       // "torch 2.13.0+cpu" is of the release 2.13.
       const bool is_same = absl::StartsWith(absl::StrCat(name.substr(0, name.find('+')), "."), "torch " + torch_ + ".");
       if (through == "torch" && !torch_.empty() && !is_same)
@@ -386,6 +392,7 @@ class Replaying {
   size_t threads_ = 1;
   std::map<std::string, std::string> pythons_;  // by what they compute through
   std::string torch_;                           // its release in the run; empty: not known
+  std::set<std::string> gpus_;                  // of the run
   std::map<std::string, std::string> of_run_;   // variables
   std::map<std::pair<std::string, ReplayVariables>, ChildProcess> children_;
   std::set<std::string> frameworks_;     // with versions

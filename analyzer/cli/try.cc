@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "analyzer/calibrate/this_machine.h"
 #include "analyzer/cli/command.h"
+#include "analyzer/cli/neighbours.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/cli/try_run.h"
 #include "analyzer/whatif/contest.h"
@@ -37,6 +39,10 @@ absl::StatusOr<TrySettings> ReadTrySettings(const Args& args) {
   for (const std::string& text : args.All("arg")) {
     ASSIGN_OR_RETURN(const auto variations, VariationsOfWord(text, args.operands()));
     given.insert(given.end(), variations.begin(), variations.end());
+  }
+  for (const std::string& list : args.All("pin")) {
+    ASSIGN_OR_RETURN(const std::vector<int> processors, ReadProcessors(list, "pin"));
+    given.push_back(VariationOfPinning(list, processors));
   }
   settings.tries_list = given.empty() || args.Has("list");
   ASSIGN_OR_RETURN(settings.run, PrepareTry("try", args));
@@ -75,6 +81,7 @@ class Tryout {
       const RunAnalysis analysis(&run->model);
       const StepFacts facts(run->model, analysis.options());
       Ground ground = GroundOf(facts);
+      ground.pinnings = Pinnings(AllowedProcessors());
       ground.variable = [](const std::string& name) {
         const char* const value = getenv(name.c_str());
         return std::string(value == nullptr ? "" : value);
@@ -217,7 +224,8 @@ Command TryCommand() {
       .flags = Joined({{{"budget", "TIME", "ends after this time, decided or not (default: 10min)"},
                         {"env", "NAME=VALUE,...", "try these values of a variable; may be repeated"},
                         {"arg", "--NAME=VALUE,...", "try these values of a flag of the program; may be repeated"},
-                        {"list", "", "what findings suggest and the list, besides --env and --arg"}},
+                        {"pin", "LIST", "try it on these processors: 0-1,3; may be repeated"},
+                        {"list", "", "what findings suggest and the list, besides --env, --arg and --pin"}},
                        ProgramFlags(),
                        VariableFlags(kBudgetFlag)}),
       .examples = {{"dlhook try -- python train.py", "threads, malloc, instruction sets ..., for 10 minutes"},
@@ -229,8 +237,8 @@ Command TryCommand() {
       .stops_at_operand = true,
       .details =
           "Runs the program as it is and with each variation in turns, each for some steps, and\n"
-          "stops it: SIGINT, then SIGTERM, then SIGKILL to its process group. Without --env and\n"
-          "--arg it tries what findings of the first run suggest, then a list of what makes sense\n"
+          "stops it: SIGINT, then SIGTERM, then SIGKILL to its process group. Without --env, --arg\n"
+          "and --pin it tries what findings of the first run suggest, then a list of what makes sense\n"
           "on this machine. A test over paired rounds decides (docs/compare.md); what it could not\n"
           "decide in time is called so. Ctrl-C ends it with what is known. Nothing is left: no\n"
           "process, no file but those that the program writes itself.\n",

@@ -17,6 +17,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "analyzer/calibrate/this_machine.h"
 #include "analyzer/cli/collector.h"
 #include "analyzer/cli/launch.h"
 #include "analyzer/io/left_rings.h"
@@ -114,8 +115,9 @@ struct Launched {
   if (!workdir.empty() && chdir(workdir.c_str()) == 0) setenv("PWD", workdir.c_str(), 1);
   for (const auto& [name, value] : variation.environment) setenv(name.c_str(), value.c_str(), 1);
   Collector collector(run);
-  const LaunchOptions launch = {.ends_with_launcher = true, .before_start = [pipe, &hooks](pid_t program) {
+  const LaunchOptions launch = {.ends_with_launcher = true, .before_start = [&, pipe](pid_t program) {
                                   setpgid(program, program);  // signals to its group do not reach this process
+                                  if (!variation.processors.empty()) RunOn(variation.processors, program);
                                   if (hooks.before_start) hooks.before_start(program);
                                   const int pid = program;
                                   if (write(pipe, &pid, sizeof pid) < 0) _exit(1);

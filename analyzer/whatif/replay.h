@@ -15,11 +15,11 @@ struct ReplayProblem {
   std::string kind, direction, problem, formats;
   std::string implementation;  // empty: the library does not tell
   std::string through;  // what computes it: "torch", "numpy", "tensorflow", "jax"; "onednn": the system's library
-  bool is_onednn = false;
+  bool is_onednn = false, on_gpu = false;
   std::set<OpIndex> ops;
   double calls = 0;     // in a mean step
-  double step_ns = 0;   // of these, their wall share
-  double call_ns = 0;   // lower quartile of their durations
+  double step_ns = 0;   // of these, their wall share; what a GPU did for them
+  double call_ns = 0;   // lower quartile of their durations; mean over the run of what a GPU did
   nlohmann::json spec;  // for replay.py
   std::string reason;   // why it can't be replayed; empty: it can
 };

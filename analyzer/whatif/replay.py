@@ -2,7 +2,8 @@
 
 THROUGH: torch, numpy, tensorflow, jax, or onednn, the system's own library of that name. Standard input: a line of JSON with the list
 of problems, then a line for each measurement: {"problem": 2, "format": "channels_last", "type": "bfloat16", "mkldnn": false,
-"threads": 1, "through": "openblas", "implementation": ["own", 3], "cold": true}, all but the first as the run did if they are absent;
+"threads": 1, "through": "openblas", "implementation": ["own", 3], "tf32": true, "cold": true}, all but the first as the run did if they
+are absent;
 or {"offers": 2}: in which ways it can compute this problem. Each is answered with a line of JSON, {"failure": "…"} if it fails.
 """
 import os
@@ -26,6 +27,7 @@ if THROUGH == "tensorflow":
 ANSWERS, LOG = os.fdopen(os.dup(1), "w"), tempfile.TemporaryFile("w+b")
 os.dup2(LOG.fileno(), 1)  # where oneDNN writes its log
 LOGGED, COLD = 12, 8  # calls of a measurement
+GPU_MOST, GPU_BUSY_CYCLES, GPU_BYTES = 20, 2_000_000, 1 << 28  # samples; while it is given work; more than its caches have
 ENOUGH_NS, SAMPLE_NS, FEWEST, MOST = 60_000_000, 200_000, 4, 200  # of a measurement; samples
 CREATED = contextlib.ExitStack()  # destroys what oneDNN made for a problem
 bytearray(31 << 20)  # freed: from now on glibc keeps memory of tensors, as it does after the first steps of a program
@@ -34,6 +36,7 @@ torch = framework if THROUGH == "torch" else None
 if torch:
     torch.set_grad_enabled(False)
     THREADS = torch.get_num_threads()
+    torch.backends.cudnn.benchmark, torch.backends.cudnn.benchmark_limit = "REPLAY_CUDNN_BENCHMARK" in os.environ, 0  # all plans
 
 
 def tensor(dims, kind):
@@ -289,7 +292,8 @@ def formats_of(spec):
 
 def ways(spec):
     """Other ways to compute it, what asks for each, and its formats. Without reference implementations: nothing is slower."""
-    if spec["op"] == "product" and spec["batch"] == 1 and spec["type"] in ("float32", "float64") and THROUGH in ("torch", "numpy"):
+    has_blas = THROUGH in ("torch", "numpy") and "device" not in spec
+    if has_blas and spec["op"] == "product" and spec["batch"] == 1 and spec["type"] in ("float32", "float64"):
         with contextlib.suppress(ValueError):  # there is none
             config = library("libopenblas.so.0").openblas_get_config
             config.restype = ctypes.c_char_p
@@ -309,9 +313,21 @@ def ways(spec):
             seen.add(way)
 
 
+def prepare(device):
+    torch.set_default_device(device)
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("it ran on a GPU, and PyTorch sees none here")
+    if device == "cuda" and "PYTORCH_TUNABLEOP_ENABLED" in os.environ:
+        if not hasattr(torch.cuda.tunable, "set_cublaslt_requested_algo_count"):
+            raise ValueError("PyTorch tries cuBLASLt's algorithms from release 2.14 on")
+        torch.cuda.tunable.set_filename(os.devnull)  # else it is in the working folder
+
+
 @functools.lru_cache(None)  # all variants of a problem, which are measured in turns
 def made(number, kind, layout, through, implementation):
     spec = problems[number]
+    if torch:
+        prepare(spec.get("device", "cpu"))
     if THROUGH == "onednn":
         return library_call(spec, *(implementation or (formats_of(spec), 0)))
     maker = f"{through or THROUGH}_{spec['op']}"
@@ -336,8 +352,22 @@ def queued_ns(files):
     return [int(os.pread(file.fileno(), 100, 0).split()[1]) for file in files]
 
 
+def gpu_ns(call, count):
+    """It begins when it has been given all calls: launching them is not in it."""
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda._sleep(GPU_BUSY_CYCLES)
+    first.record()
+    for _ in range(count):
+        call()
+    last.record()
+    last.synchronize()
+    return max(first.elapsed_time(last) * 1e6, 1) / count
+
+
 def timed(files, call, count=1):
-    """Of one call its time without the longest that a thread of it waited for a processor, and that wait."""
+    """Of one call its time without the longest that a thread of it waited for a processor, and that wait. Without files: of a GPU."""
+    if files is None:
+        return gpu_ns(call, count), 0
     before, start = queued_ns(files), time.perf_counter_ns()
     for _ in range(count):
         call()
@@ -353,7 +383,7 @@ def least_disturbed(samples):
 
 def warm_samples(files, call):
     count, samples, spent = max(1, int(SAMPLE_NS / sum(timed(files, call)))), [], 0
-    while len(samples) < MOST and (spent < ENOUGH_NS or len(samples) < FEWEST):
+    while len(samples) < (GPU_MOST if files is None else MOST) and (spent < ENOUGH_NS or len(samples) < FEWEST):
         samples.append(timed(files, call, count))
         spent += sum(samples[-1]) * count
     return samples
@@ -361,9 +391,9 @@ def warm_samples(files, call):
 
 def cold_samples(files, call):
     """Other memory goes through the caches before each call."""
-    other, samples = (ctypes.c_char * (2 * int(sys.argv[2])))(), []
+    other, samples = torch.empty(GPU_BYTES, dtype=torch.uint8) if files is None else (ctypes.c_char * (2 * int(sys.argv[2])))(), []
     for value in range(COLD):
-        ctypes.memset(other, value, len(other))
+        _ = other.fill_(value) if files is None else ctypes.memset(other, value, len(other))
         samples.append(timed(files, call))
     return samples
 
@@ -382,18 +412,22 @@ def primitives(files, call):
         yield {"kind": kind, "implementation": implementation, "tensors": tensors, "problem": problem, "ns": ns}
 
 
-def measured(problem, type=None, format=None, mkldnn=True, threads=None, through=None, implementation=None, cold=False):
+def measured(problem, type=None, format=None, mkldnn=True, threads=None, through=None, implementation=None, cold=False,
+             tf32=False):
+    on_gpu = problems[problem].get("device") == "cuda"
     if torch:
         torch.set_num_threads(threads or THREADS)
         torch.backends.mkldnn.set_flags(mkldnn)
+    if on_gpu:
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = tf32 or problems[problem]["tf32"]
     call = made(problem, type, format, through, tuple(implementation or ()))
     call()  # starts its threads, and ends those of a call with more
-    files = list(scheduler_files())
+    files = None if on_gpu else list(scheduler_files())
     samples = (cold_samples if cold else warm_samples)(files, call)
     least = [samples[i] for i in least_disturbed(samples)]
     return {"ns": statistics.median_low(ns for ns, _ in least),
             "queued": sum(queued for _, queued in least) / sum(map(sum, least)),
-            "log": list(primitives(files, call)) if THROUGH in ("torch", "tensorflow") and not cold else []}
+            "log": list(primitives(files, call)) if THROUGH in ("torch", "tensorflow") and not cold and not on_gpu else []}
 
 
 def answered(offers=None, **measurement):
@@ -409,7 +443,8 @@ problems = json.loads(sys.stdin.readline())
 if THROUGH == "jax":
     framework.config.update("jax_enable_x64", any(spec and spec.get("type") == "float64" for spec in problems))
 name = "oneDNN " + ".".join(map(str, VERSION)) if THROUGH == "onednn" else f"{THROUGH} {framework.__version__}"
-print(json.dumps({"name": name}), file=ANSWERS, flush=True)
+on_gpu = torch and any(spec and "device" in spec for spec in problems) and torch.cuda.is_available()
+print(json.dumps({"name": name, "gpu": torch.cuda.get_device_name() if on_gpu else ""}), file=ANSWERS, flush=True)
 while line := sys.stdin.readline():
     try:
         result = answered(**json.loads(line))

@@ -21,9 +21,16 @@ using Json = nlohmann::json;
 
 absl::Status Without(const std::string& reason) { return absl::UnimplementedError(reason); }
 
-// By oneDNN's names for PyTorch's channels_last.
+// By oneDNN's and cuDNN's names for PyTorch's channels_last.
 bool IsChannelsLast(const Tensor& tensor) {
-  return (tensor.role == "src" || tensor.role == "dst") && (tensor.format == "acdb" || tensor.format == "acdeb");
+  constexpr absl::string_view kFormats[] = {"acdb", "acdeb", "nhwc", "ndhwc"};
+  return (tensor.role == "src" || tensor.role == "dst") && absl::c_linear_search(kFormats, tensor.format);
+}
+
+// Of an op of a GPU in float32: it was allowed to, or did.
+bool UsesTf32(const Op& op) {
+  return absl::StrContains(absl::StrCat(op.compute_type, op.math_mode), "tf32") ||
+         absl::c_linear_search(op.notes, "tensor_core");
 }
 
 bool HasTensor(const Op& op, absl::string_view role, absl::string_view format = "") {
@@ -33,7 +40,7 @@ bool HasTensor(const Op& op, absl::string_view role, absl::string_view format = 
 }
 
 absl::StatusOr<Json> ConvolutionSpec(const Op& op) {
-  const auto numbers = ParseProblemNumbers(*op.onednn_problem());
+  const auto numbers = ParseProblemNumbers(op.cudnn() != nullptr ? op.problem : *op.onednn_problem());
   if (!numbers) return Without("its shapes are not known");
   Json spec = *numbers;
   spec.update({{"op", "convolution"},
@@ -86,7 +93,8 @@ Json TensorsOf(const Op& op) {
 absl::StatusOr<Json> SpecOf(const Op& op, const StepFacts& facts, const std::string& through) {
   static const auto& kTypes = *new std::map<std::string, std::string>{
       {"f32", "float32"}, {"f64", "float64"}, {"bf16", "bfloat16"}, {"f16", "float16"}};
-  if (op.on_gpu) return Without("it ran on a GPU, and replays run on the CPU");
+  if (op.on_gpu && through != "torch") return Without("it ran on a GPU, where only ops of PyTorch are replayed");
+  if (op.on_gpu && !facts.HasGpuTimes()) return Without("it ran on a GPU, whose times the run does not have");
   if (through.empty()) {
     const std::string others = absl::StrJoin(facts.frameworks(), ", ");
     return Without(absl::StrCat("only ops of PyTorch, TensorFlow, JAX and NumPy can be, and ",
@@ -98,12 +106,14 @@ absl::StatusOr<Json> SpecOf(const Op& op, const StepFacts& facts, const std::str
   const auto type = kTypes.find(op.types);
   if (type == kTypes.end()) return Without(absl::StrCat("of its types: ", op.types.empty() ? "not known" : op.types));
   absl::StatusOr<Json> spec = Without(absl::StrCat("there is no replay of the op ", op.kind));
-  if (IsKind(op, {OpKind::kConvolution, OpKind::kDeconvolution}) && op.onednn_problem() != nullptr)
+  if (IsKind(op, {OpKind::kConvolution, OpKind::kDeconvolution}) &&
+      (op.onednn_problem() != nullptr || op.cudnn() != nullptr))
     spec = ConvolutionSpec(op);
   if (IsMatrixProduct(op) || (through == "jax" && IsKind(op, OpKind::kMatmul))) spec = ProductSpec(op);
   if (!spec.ok()) return spec;
   (*spec)["type"] = type->second;
   (*spec)["tensors"] = TensorsOf(op);
+  if (op.on_gpu) spec->update({{"device", "cuda"}, {"tf32", UsesTf32(op)}});
   return spec;
 }
 
@@ -155,6 +165,7 @@ std::string OtherMachine(const StepFacts& facts, const ProcessorInfo& here, size
 std::vector<ReplayProblem> ReplayProblems(const StepFacts& facts, size_t most, const std::string& named) {
   using Key = std::tuple<std::string, Direction, std::string, std::string, std::string, std::string>;
   const std::vector<OpIndex> home = HomeOps(facts.model(), *facts.options().totals);
+  const std::vector<GpuOpTime> on_gpu = GpuTimesOfOps(facts.model(), facts.options());
   std::map<Key, ReplayProblem> by_key;
   for (const WorkItem& item : facts.items()) {
     if (!item.IsCall() || item.op == nullptr) continue;
@@ -167,6 +178,7 @@ std::vector<ReplayProblem> ReplayProblems(const StepFacts& facts, size_t most, c
     problem.step_ns += item.ns;
     problem.calls += item.calls;
     if (!problem.ops.insert(index).second || problem.ops.size() > 1) continue;
+    problem.on_gpu = op.on_gpu;
     problem.kind = op.kind;
     problem.direction = DirectionName(op.direction);
     problem.problem = ProblemLabel(op);
@@ -180,6 +192,12 @@ std::vector<ReplayProblem> ReplayProblems(const StepFacts& facts, size_t most, c
   }
   std::vector<ReplayProblem> problems;
   for (auto& [key, problem] : by_key) {
+    if (problem.on_gpu) {
+      GpuOpTime time;
+      for (const OpIndex op : problem.ops) time.Add(on_gpu[op]);
+      problem.call_ns = static_cast<double>(time.busy_ns) / static_cast<double>(std::max<int64_t>(time.executions, 1));
+      problem.step_ns = problem.call_ns * problem.calls;
+    }
     problem.layers = facts.LayersOf([&home, &ops = problem.ops](const WorkItem& item) {
       return item.IsCall() && ops.contains(home[item.doing.what]);
     });
@@ -189,7 +207,7 @@ std::vector<ReplayProblem> ReplayProblems(const StepFacts& facts, size_t most, c
   absl::c_stable_sort(problems, [](const ReplayProblem& a, const ReplayProblem& b) { return a.step_ns > b.step_ns; });
   if (problems.size() > most) problems.resize(most);
   for (size_t i = 0, count = problems.size(); i < count; ++i) {
-    problems[i].call_ns = facts.UndisturbedNs(problems[i].ops);
+    if (!problems[i].on_gpu) problems[i].call_ns = facts.UndisturbedNs(problems[i].ops);
     ReplayProblem again = problems[i];
     again.spec = LibrarySpec(facts.model().ops[*again.ops.begin()]);
     again.through = "onednn";
@@ -206,7 +224,7 @@ std::vector<ReplayVariant> VariantsOf(const ReplayProblem& problem, const Ground
   const bool is_convolution = spec["op"] == "convolution", is_product = spec["op"] == "product";
   const bool is_inner = is_product && spec["inner"] == true;
   const bool is_torch = through == "torch", has_types = is_torch || through == "tensorflow" || through == "jax";
-  const bool has_bf16 = absl::c_linear_search(ground.has, "avx512bf16");
+  const bool on_gpu = problem.on_gpu, is_float = spec.value("type", "") == "float32";
   std::vector<ReplayVariant> variants;
   const auto add_if = [&variants](bool is_offered, ReplayVariant variant) {
     if (is_offered) variants.push_back(std::move(variant));
@@ -214,17 +232,28 @@ std::vector<ReplayVariant> VariantsOf(const ReplayProblem& problem, const Ground
   const char* const other = is_convolution && spec["format"] == "contiguous" ? "channels_last" : "contiguous";
   const bool is_swapped = is_product && !is_inner && (spec["a"] == true || spec["b"] == true);
   add_if((is_torch && is_convolution && spec.contains("kh")) || is_swapped, {other, {{"format", other}}});
-  add_if(has_types && spec["type"] == "float32" && has_bf16, {"bfloat16", {{"type", "bfloat16"}}, {}, true});
+  const bool has_bf16 = on_gpu || absl::c_linear_search(ground.has, "avx512bf16");
+  add_if(has_types && is_float && has_bf16, {"bfloat16", {{"type", "bfloat16"}}, {}, true});
+  add_if(on_gpu && is_float, {"float16", {{"type", "float16"}}, {}, true});
+  add_if(on_gpu && is_float && spec["tf32"] == false, {"TF32", {{"tf32", true}}, {}, true});
+  // PyTorch keeps the plan of a problem, tried or not: in processes of their own.
+  add_if(on_gpu && is_convolution, {"cudnn.benchmark", Json::object(), {{"REPLAY_CUDNN_BENCHMARK", "1"}}});
+  add_if(on_gpu && is_product, {"TunableOp",
+                                Json::object(),
+                                {{"TORCH_BLAS_PREFER_CUBLASLT", "1"},
+                                 {"PYTORCH_TUNABLEOP_ENABLED", "1"},
+                                 {"PYTORCH_TUNABLEOP_CUBLASLT_REQUESTED_ALGO_COUNT", "100"}}});
   add_if(is_torch && problem.is_onednn && !is_inner, {"mkldnn off", {{"mkldnn", false}}});
   for (const size_t count : std::set<size_t>{1, ground.processors}) {
     ReplayVariant variant = {absl::StrCat(count, count == 1 ? " thread" : " threads")};
     if (is_torch) variant.request["threads"] = count;
     if (!is_torch) variant.environment = {{ThreadsVariable(through), absl::StrCat(count)}};
-    add_if(has_types && count != threads, std::move(variant));
+    add_if(has_types && count != threads && !on_gpu, std::move(variant));
   }
   for (const Variation& variation : listed) {
     const auto begins = [&](const char* text) { return absl::StartsWith(variation.name, text); };
-    const bool is_offered = (is_torch && problem.is_onednn && begins("ONEDNN_MAX_CPU_ISA")) ||
+    const bool is_offered = (on_gpu && begins(is_convolution ? "TORCH_CUDNN" : "TORCH_BLAS")) ||
+                            (is_torch && problem.is_onednn && begins("ONEDNN_MAX_CPU_ISA")) ||
                             (through == "tensorflow" && (begins("TF_ENABLE_ONEDNN") || begins("ONEDNN_MAX_CPU_ISA"))) ||
                             (through == "numpy" && begins("OPENBLAS"));
     add_if(is_offered, {variation.name, Json::object(), variation.environment, variation.changes_numerics});

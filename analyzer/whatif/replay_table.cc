@@ -106,7 +106,8 @@ TypedColumns<Row> AnswerColumns() {
       {Detail(TextColumn("formats")), "Memory format of every tensor in the run.", OfProblem(&ReplayProblem::formats)},
       {Detail(RealColumn("share", "%", Better::kLower)), "Of a step: all calls of the problem.",
        [](const Row& row) { return row.PercentOfStep(row.ShareNs()); }},
-      {TimeColumn("in_run"), "A call in the run's steps: the lower quartile. Unknown: not comparable.",
+      {TimeColumn("in_run"),
+       "A call in the run's steps: the lower quartile; on a GPU the mean of what it did. Unknown: not comparable.",
        [](const Row& row) { return row.run->apart.empty() ? Nanoseconds(row.replayed->problem.call_ns) : Cell(); }},
       {TimeColumn("alone"), "A call alone, as it ran, with warm caches: the mean; of oneDNN's primitive, by its log.",
        [](const Row& row) { return Nanoseconds(row.Alone().mean); }},
@@ -195,7 +196,7 @@ std::string LibrarySentence(const ReplayedRun& run, const std::vector<Row>& rows
 
 // A variant over all problems, for which it is set together.
 struct Sum {
-  bool changes_numerics = false;
+  bool changes_numerics = false, on_gpu = false;
   double gain_ns = 0, before_ns = 0, saved_ns = 0;  // before, saved: of the faster ones
   size_t tried = 0, faster = 0, slower = 0;
 
@@ -203,6 +204,7 @@ struct Sum {
     const double gain = row.GainNs().value_or(0);
     const bool is_faster = row.variant->outcome == Outcome::kFaster;
     changes_numerics = row.variant->changes_numerics;
+    on_gpu |= row.replayed->problem.on_gpu;
     gain_ns += gain;
     saved_ns += is_faster ? gain : 0;
     before_ns += is_faster ? row.ShareNs() : 0;
@@ -220,8 +222,10 @@ std::string Sentence(const ReplayedRun& run, const std::string& name, const Sum&
                                              : "is faster on this machine";
   return absl::StrFormat("%s %s%s%s: %d of %d problems %s %.2f of their time%s", name, gain,
                          sum.changes_numerics ? ", but it changes numerics" : "",
-                         absl::EndsWith(name, " threads") ? ", if no other program has the processors" : "", sum.faster,
-                         sum.tried, Take(sum.faster), 1 - sum.saved_ns / sum.before_ns,
+                         sum.on_gpu                         ? ", if it waits for the GPU"
+                         : absl::EndsWith(name, " threads") ? ", if no other program has the processors"
+                                                            : "",
+                         sum.faster, sum.tried, Take(sum.faster), 1 - sum.saved_ns / sum.before_ns,
                          sum.slower > 0 ? absl::StrFormat(", %d %s longer", sum.slower, Take(sum.slower)) : "");
 }
 

@@ -29,7 +29,7 @@ struct Listed {
 
 // oneDNN: "CPU dispatcher control" and "Floating-point math mode" of its developer guide; glibc: "Memory allocation
 // tunables" of its manual; PyTorch: "Huge pages" of its notes on threading, and torch.backends; OpenMP: its
-// specification, 6.
+// specification, 6; XLA: "GPU performance tips" of JAX's documentation.
 constexpr Listed kListed[] = {
     {"OMP_WAIT_POLICY=passive", "many", kThreadRules},
     {"OMP_PROC_BIND=true", "many", "uneven-threads"},
@@ -41,11 +41,14 @@ constexpr Listed kListed[] = {
     {"ONEDNN_MAX_CPU_ISA=AVX2", "onednn avx512f"},
     {"OPENBLAS_CORETYPE=Haswell", "openblas avx512f"},
     {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1", "torch gpu", kPrecisionRules, "0"},
+    {"TORCH_BLAS_PREFER_CUBLASLT=1", "torch gpu"},
+    {"TORCH_CUDNN_USE_HEURISTIC_MODE_B=1", "torch gpu"},
+    {"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "torch gpu", "gpu-allocations"},
     {"NVIDIA_TF32_OVERRIDE=1", "tensorflow gpu", kPrecisionRules, "0"},
     {"TF_ENABLE_ONEDNN_OPTS=0", "tensorflow onednn"},
     {"TF_CUDNN_USE_AUTOTUNE=0", "tensorflow gpu"},
     {"TF_XLA_FLAGS=--tf_xla_auto_jit=2", "tensorflow"},
-    {"XLA_FLAGS=--xla_gpu_autotune_level=4", "xla gpu"},
+    {"XLA_FLAGS=--xla_gpu_triton_gemm_any=true", "xla gpu"},
     {"XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true", "xla gpu"},
     {"XLA_FLAGS=--xla_cpu_multi_thread_eigen=false", "xla many"},
 };
@@ -114,6 +117,7 @@ void AddThreads(const Ground& ground, absl::string_view variable, std::vector<Ca
 std::string CommandLine(const Variation& variation, const std::vector<std::string>& words) {
   std::vector<std::string> line;
   for (const auto& [name, value] : variation.environment) line.push_back(absl::StrCat(name, "=", ShellWord(value)));
+  if (!variation.processors.empty()) line.push_back(variation.name);
   for (const std::string& word : variation.words.empty() ? words : variation.words) line.push_back(ShellWord(word));
   return absl::StrJoin(line, " ");
 }
@@ -146,9 +150,12 @@ Ground GroundOf(const StepFacts& facts) {
   if (__builtin_cpu_supports("avx512bf16")) has.insert("avx512bf16");
 #endif
   ground.has.assign(has.begin(), has.end());
-  for (const char* name : {"libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libtcmalloc.so.4", "libmimalloc.so.2"}) {
-    for (const char* folder :
-         {"/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"}) {
+  std::vector<std::string> folders = {"/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"};
+  for (const std::string& path : MappedFiles(model, "/lib/python"))
+    folders.push_back(path.substr(0, path.find("/python")));
+  for (const char* name : {"libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libtcmalloc.so.4", "libmimalloc.so.3",
+                           "libmimalloc.so.2", "libmimalloc.so.2.0"}) {
+    for (const std::string& folder : std::set<std::string>(folders.begin(), folders.end())) {
       const std::string path = absl::StrCat(folder, "/", name);
       if (access(path.c_str(), R_OK) != 0) continue;
       ground.allocators.emplace_back(std::string(name, 3, std::string(name).find_first_of("_.") - 3), path);
@@ -174,6 +181,8 @@ std::vector<Variation> ListedVariations(const Ground& ground, const std::vector<
     if (allocators.insert(name).second)
       candidates.push_back({Make(ground, absl::StrCat("LD_PRELOAD=", path)), kMallocRules});
   }
+  for (const auto& [list, processors] : ground.pinnings)
+    candidates.push_back({VariationOfPinning(list, processors), kThreadRules});
   for (const Listed& listed : kListed) {
     if (!Has(ground, listed.needs)) continue;
     candidates.push_back({Make(ground, listed.settings), listed.rules});
@@ -181,8 +190,9 @@ std::vector<Variation> ListedVariations(const Ground& ground, const std::vector<
   }
   std::vector<Variation> variations;
   const auto take = [&](Candidate* candidate) {
-    if (!candidate->variation.environment.empty()) variations.push_back(candidate->variation);
-    candidate->variation.environment.clear();
+    const bool is_nothing = candidate->variation.environment.empty() && candidate->variation.processors.empty();
+    if (!is_nothing) variations.push_back(candidate->variation);
+    candidate->variation = {};
   };
   for (const auto& [rule, finding] : found) {
     for (Candidate& candidate : candidates) {
@@ -197,6 +207,10 @@ std::vector<Variation> ListedVariations(const Ground& ground, const std::vector<
   }
   for (Candidate& candidate : candidates) take(&candidate);
   return variations;
+}
+
+Variation VariationOfPinning(absl::string_view list, const std::vector<int>& processors) {
+  return {.name = absl::StrCat("taskset -c ", list), .processors = processors};
 }
 
 absl::StatusOr<std::vector<Variation>> VariationsOfVariable(absl::string_view text) {

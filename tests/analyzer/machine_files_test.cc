@@ -130,5 +130,20 @@ TEST_F(MachineFilesTest, CachesOfTwoSockets) {
   EXPECT_EQ(caches.l3_sharers, 2u);
 }
 
+// Two nodes of two cores each, with two threads a core: 0 and 4, 1 and 5 …
+TEST_F(MachineFilesTest, PinningsOfTwoNodes) {
+  for (int processor = 0; processor < 8; ++processor) {
+    Write(absl::StrCat("/sys/devices/system/cpu/cpu", processor, "/topology/thread_siblings_list"),
+          absl::StrCat(processor % 4, ",", processor % 4 + 4, "\n"));
+  }
+  Write("/sys/devices/system/node/node0/cpulist", "0-1,4-5\n");
+  Write("/sys/devices/system/node/node1/cpulist", "2-3,6-7\n");
+  using Pinned = std::map<std::string, std::vector<int>>;
+  EXPECT_EQ(Pinnings({0, 1, 2, 3, 4, 5, 6, 7}, root_), (Pinned{{"0-3", {0, 1, 2, 3}}, {"0-1,4-5", {0, 1, 4, 5}}}));
+  EXPECT_EQ(Pinnings({0, 2, 3, 6, 7}, root_), (Pinned{{"0,2-3", {0, 2, 3}}, {"2-3,6-7", {2, 3, 6, 7}}}));
+  EXPECT_EQ(Pinnings({0, 1}, root_), Pinned());
+  EXPECT_EQ(Pinnings({0, 1}, root_ + "/none"), Pinned());
+}
+
 }  // namespace
 }  // namespace dlhook::analyzer

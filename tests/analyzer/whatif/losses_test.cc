@@ -45,5 +45,25 @@ TEST(LossesTest, OfVariationsThatChangeNumericsAreMissed) {
   EXPECT_EQ(Text(tables[1], 1, "cost"), "changes numerics: printed losses differ");
 }
 
+TEST(LossesTest, PromisesStandBesideWhatWasGained) {
+  TriedProgram program = {.unit = "training step"};
+  program.variations = {{.variation = {.name = "BF16=1", .changes_numerics = true},
+                         .outcome = Outcome::kFaster,
+                         .speed = {2, 1.9, 2.1},
+                         .times_ns = {1, 1},
+                         .command = "BF16=1 python"},
+                        {.variation = {.name = "KEEP=1", .promise = "page-faults: at most 25 % of a step"},
+                         .outcome = Outcome::kFaster,
+                         .speed = {1.25, 1.2, 1.3},
+                         .times_ns = {1, 1},
+                         .command = "KEEP=1 python"}};
+  const std::vector<Table> tables = TryTables(program);
+  EXPECT_EQ(Text(tables[1], 1, "promise"), "page-faults: at most 25 % of a step; measured: 20 % [17..23]");
+  // What computes the same is named first.
+  EXPECT_EQ(tables[0].title,
+            "KEEP=1: 1.25 times as fast [1.20..1.30]; use: KEEP=1 python; also faster: BF16=1: 2.00 times as fast "
+            "[1.90..2.10], but it changes numerics");
+}
+
 }  // namespace losses_test
 }  // namespace dlhook::analyzer

@@ -123,10 +123,14 @@ TEST(ReplayProblems, HeaviestFirstAndNotWithoutReason) {
 
 std::vector<std::string> Names(const ReplayProblem& problem, const std::vector<std::string>& has, size_t threads) {
   std::vector<std::string> names;
-  const std::vector<Variation> listed = {{.name = "ONEDNN_MAX_CPU_ISA=AVX2"}, {.name = "OPENBLAS_CORETYPE=Haswell"}};
+  const std::vector<Variation> listed = {{.name = "ONEDNN_MAX_CPU_ISA=AVX2"},
+                                         {.name = "OPENBLAS_CORETYPE=Haswell"},
+                                         {.name = "TORCH_CUDNN_USE_HEURISTIC_MODE_B=1"},
+                                         {.name = "TORCH_BLAS_PREFER_CUBLASLT=1"}};
   for (const ReplayVariant& variant : VariantsOf(problem, {.processors = 4, .has = has}, threads, listed)) {
     names.push_back(variant.name);
-    EXPECT_EQ(variant.changes_numerics, variant.name == "bfloat16");
+    EXPECT_EQ(variant.changes_numerics,
+              variant.name == "bfloat16" || variant.name == "float16" || variant.name == "TF32");
   }
   return names;
 }
@@ -143,6 +147,18 @@ TEST(ReplayVariants, AreWhatTheLibraryOffers) {
   EXPECT_EQ(VariantsOf(by_tensorflow, {.processors = 4}, 4, {})[0].environment,
             (std::vector<std::pair<std::string, std::string>>{{"TF_NUM_INTRAOP_THREADS", "1"}}));
   EXPECT_THAT(Names(Problems({Primitive(kConvolution)})[1], {"avx512bf16"}, 4), IsEmpty());
+}
+
+TEST(ReplayVariants, OfAGpu) {
+  ReplayProblem problem = {.kind = "convolution", .through = "torch", .on_gpu = true};
+  problem.spec = {{"op", "convolution"}, {"type", "float32"}, {"format", "contiguous"}, {"kh", 3},
+                  {"device", "cuda"},    {"tf32", false}};
+  EXPECT_THAT(Names(problem, {}, 4), ElementsAre("channels_last", "bfloat16", "float16", "TF32", "cudnn.benchmark",
+                                                 "TORCH_CUDNN_USE_HEURISTIC_MODE_B=1"));
+  problem.spec = {{"op", "product"}, {"type", "float32"}, {"format", "as recorded"}, {"inner", false},
+                  {"a", true},       {"b", false},        {"device", "cuda"},        {"tf32", true}};
+  EXPECT_THAT(Names(problem, {}, 4),
+              ElementsAre("contiguous", "bfloat16", "float16", "TunableOp", "TORCH_BLAS_PREFER_CUBLASLT=1"));
 }
 
 // Two problems that take 300 and 100 of a step of 1000 ns, and their variants' speeds; 0: not decided, 0.98: no gain.

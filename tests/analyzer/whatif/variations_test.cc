@@ -86,6 +86,29 @@ TEST(VariationsTest, ListsAreKept) {
   EXPECT_EQ(tunables->environment.front().second, "glibc.cpu.x=1:glibc.malloc.hugetlb=1");
 }
 
+TEST(VariationsTest, ProcessorsAreThoseOfTaskset) {
+  Ground ground = GroundWith(8, {});
+  ground.pinnings = {{"0-3", {0, 1, 2, 3}}};
+  const std::vector<RuleFinding> found = {{"too-many-threads", {.gain_ns = 25, .basis = GainBasis::kUpperBound}}};
+  for (const Variation& variation : ListedVariations(ground, found, 100)) {
+    EXPECT_EQ(variation.processors.size(), variation.name == "taskset -c 0-3" ? 4U : 0U) << variation.name;
+    if (variation.processors.empty()) continue;
+    EXPECT_EQ(CommandLine(variation, {"python", "train.py"}), "taskset -c 0-3 python train.py");
+    EXPECT_EQ(variation.promise, "too-many-threads: at most 25 % of a step");
+  }
+  EXPECT_TRUE(Contains(ListedVariations(ground, {}, 1), "taskset -c 0-3"));
+}
+
+TEST(VariationsTest, SwitchesOfGpuLibraries) {
+  const std::vector<Variation> of_torch = ListedVariations(GroundWith(2, {"torch", "gpu"}), {}, 1);
+  for (const char* name :
+       {"TORCH_CUDNN_USE_HEURISTIC_MODE_B=1", "TORCH_BLAS_PREFER_CUBLASLT=1", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1"})
+    EXPECT_TRUE(Contains(of_torch, name)) << name;
+  EXPECT_FALSE(Contains(ListedVariations(GroundWith(2, {"torch"}), {}, 1), "TORCH_BLAS_PREFER_CUBLASLT=1"));
+  EXPECT_TRUE(
+      Contains(ListedVariations(GroundWith(2, {"xla", "gpu"}), {}, 1), "XLA_FLAGS=--xla_gpu_triton_gemm_any=true"));
+}
+
 TEST(VariationsTest, FindingsComeFirstWithTheirPromise) {
   const std::vector<RuleFinding> found = {{"page-faults", {.gain_ns = 25, .basis = GainBasis::kUpperBound}},
                                           {"slow-lines", {.gain_ns = 20}}};

@@ -2,6 +2,8 @@
 candidates."""
 
 import collections
+import json
+import os
 
 import fake_gpu
 from fake_gpu import e2e, program
@@ -32,6 +34,23 @@ class Choices(fake_gpu.Case):
         # Not seen before: the first trial of each search (engine 7), then the winner of each, twice.
         self.assertEqual(set(winners), {7, 3})
         self.assertGreater(winners.count(3), winners.count(7))
+
+    def test_replay(self):
+        """Alone a convolution takes what it took in the run, and of all plans cuDNN has a faster one than that of its heuristics."""
+        settings = self.scenario(ENGINES="7:120,3:60")
+        self.recorded_run(program("train", "lenet", "--steps", 5), ENGINES="7:120,3:60")
+        argv = [e2e.DLHOOK, "replay", "--format", "json", "--top", "1", "--problem", "kh5", self.run_path]
+        result = e2e.run(argv, env=e2e.clean_environment(**{**settings, "DLHOOK_FAKE_LOG": ""}), cwd=self.folder)
+        self.assertEqual(result.code, 0, result.err)
+        replay, variants = ([dict(zip([column["name"] for column in table["columns"]], row)) for row in table["rows"]]
+                            for table in json.loads(result.out)["tables"][:2])
+        (row, ) = replay
+        self.assertEqual(row["kind"], "convolution")
+        self.assertAlmostEqual(row["alone"], row["in_run"], delta=2)
+        self.assertLess(row["gain"], row["share"])
+        faster = {row["variant"]: row["times_as_fast"] for row in variants if row["outcome"] == "faster"}
+        self.assertAlmostEqual(faster["cudnn.benchmark"], 2, 2)
+        self.assertEqual(os.listdir(self.folder), [os.path.basename(self.run_path)])
 
     def test_plan_that_cannot_be_finalized(self):
         """torch then requests all engines and takes the first usable one."""

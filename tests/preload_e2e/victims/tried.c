@@ -1,13 +1,19 @@
 // What `dlhook try` and `dlhook contend` are tried on: steps of a network of two layers, to no end. Variables say what else it does:
 //   REST_MS      sleeps so long in each step         STEPS    ends by itself after so many
-//   WORK         computes each product so often      LOSSES   prints REST_MS as its loss, in each step
+//   WORK         computes each product so often      LOSSES   prints REST_MS as its loss, in each step; "processors": their number
+//   SHARES       rests in OMP_NUM_THREADS threads: each for its part of the time; "lock": for all of it, one after the other
+//   ONEDNN_DEFAULT_FPMATH_MODE   rests for a quarter of the time, and the loss is another one
 //   STUBBORN     ignores SIGINT and SIGTERM          WRITES   writes a file of this name again and again
 //   FORKS        starts a worker, and one in a session of its own, which sleep for ever
 //   FAILS        ends with code 3 in its third step
 //   PLANT        see planted_blas.c
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,6 +43,34 @@ static void Step(void) {
   Product(kTrans, kNoTrans, kIn, kHidden, kBatch, in, hidden, first_change);
 }
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void* Rest(void* microseconds) {
+  const long us = (long)microseconds;
+  const struct timespec rest = {us / 1000000, us % 1000000 * 1000};
+  const int is_locked = getenv("SHARES") != NULL && strcmp(getenv("SHARES"), "lock") == 0;
+  if (is_locked) pthread_mutex_lock(&lock);
+  nanosleep(&rest, NULL);
+  if (is_locked) pthread_mutex_unlock(&lock);
+  return NULL;
+}
+
+static void RestInThreads(int ms) {
+  enum { kMost = 64 };
+  pthread_t threads[kMost];
+  const char* const shares = getenv("SHARES");
+  const int count = shares == NULL ? 1 : Number("OMP_NUM_THREADS", 1);
+  const long us = ms * 1000L / (shares == NULL || strcmp(shares, "lock") == 0 ? 1 : count);
+  for (int i = 1; i < count && i < kMost; ++i) pthread_create(&threads[i], NULL, Rest, (void*)us);
+  Rest((void*)us);
+  for (int i = 1; i < count && i < kMost; ++i) pthread_join(threads[i], NULL);
+}
+
+static int Processors(void) {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+}
+
 static void StartWorker(int has_session) {
   if (fork() != 0) return;
   if (has_session) setsid();
@@ -54,11 +88,13 @@ int main(void) {
     StartWorker(1);
   }
   for (int step = 0; steps == 0 || step < steps; ++step) {
+    const int is_short = getenv("ONEDNN_DEFAULT_FPMATH_MODE") != NULL;
+    const char* const losses = getenv("LOSSES");
     Step();
-    const struct timespec rest = {rest_ms / 1000, rest_ms % 1000 * 1000000L};
-    nanosleep(&rest, NULL);
-    if (getenv("LOSSES") != NULL) {
-      printf("step %d: loss=%d.5\n", step, rest_ms);
+    RestInThreads(is_short ? rest_ms / 4 : rest_ms);
+    if (losses != NULL) {
+      const int loss = strcmp(losses, "processors") == 0 ? Processors() : rest_ms;
+      printf("step %d: loss=%d.%d\n", step, loss, is_short ? 25 : 5);
       fflush(stdout);
     }
     if (getenv("WRITES") != NULL) {
