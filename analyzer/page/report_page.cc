@@ -13,9 +13,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const char* KindName(FrameKind kind) {
+const char* KindName(FrameKind frame) {
   return NameIn<FrameKind::kNote>(
-      kind, {"process", "thread", "layer", "Python", "native", "framework", "library", "GPU", "other"});
+      frame, {"process", "thread", "layer", "Python", "native", "framework", "library", "GPU", "other"});
 }
 
 // The weight that a node must have to be kept.
