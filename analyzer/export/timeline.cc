@@ -112,7 +112,10 @@ class Walker {
         writer_(writer),
         labels_(model_, analysis_.attribution(), texts),
         step_index_(model_, analysis_.steps()),
-        progress_(timeline, model_.calls.size() + model_.scopes.size() + model_.gpu.size()) {}
+        totals_of_(model_.threads.size()),
+        progress_(timeline, model_.calls.size() + model_.scopes.size() + model_.gpu.size()) {
+    for (const AggregateRow& row : model_.aggregates) totals_of_[row.thread].push_back(&row);
+  }
 
   void Walk() {
     FindFlows();
@@ -292,16 +295,14 @@ class Walker {
   }
 
   void AddTotals(ThreadIndex thread) {
-    TrackIndex track = kNone;
-    for (const AggregateRow& row : model_.aggregates) {
-      if (row.thread != thread) continue;
-      const ThreadData& data = model_.threads[thread];
-      if (track == kNone) {
-        track = NewTrack(TrackKind::kTotals, data.process, thread, absl::StrCat("only totals kept: ", data.name));
-      }
-      const SliceLabel& label = labels_.OfAggregate(row);
+    if (totals_of_[thread].empty()) return;
+    const ThreadData& data = model_.threads[thread];
+    const TrackIndex track =
+        NewTrack(TrackKind::kTotals, data.process, thread, absl::StrCat("only totals kept: ", data.name));
+    for (const AggregateRow* row : totals_of_[thread]) {
+      const SliceLabel& label = labels_.OfAggregate(*row);
       writer_.Instant(
-          {track, Time(row.window_start_ns), Time(row.window_start_ns), label.name, label.kind, label.args});
+          {track, Time(row->window_start_ns), Time(row->window_start_ns), label.name, label.kind, label.args});
     }
   }
 
@@ -406,6 +407,7 @@ class Walker {
   SliceLabels labels_;
   TrackIndex tracks_ = 0;
   StepIndex step_index_;
+  std::vector<std::vector<const AggregateRow*>> totals_of_;  // by thread
   TorchUnits::Scopes forward_of_;
   Flows from_scope_, from_call_;
   std::vector<TimelineFlow> starts_, ends_;

@@ -144,7 +144,19 @@ std::optional<int64_t> MatmulFlops(const trace::Cudnn& cudnn, const trace::Cudnn
   return MatMulFlops(DimsOf(*a), DimsOf(*c));
 }
 
-bool IsCausal(const trace::CudnnNode& node) { return node.mode() == "causal"; }
+// Of a graph of single operations: a mask of row >= column (CUDNN_POINTWISE_CMP_GE), as cudnn_frontend makes it.
+bool IsCausal(const trace::Cudnn& cudnn) {
+  return absl::c_any_of(cudnn.plan().node(), [](const trace::CudnnNode& node) {
+    return node.mode() == "causal" || (node.operation() == "pointwise" && absl::EndsWith(node.mode(), "303"));
+  });
+}
+
+// Causal scores, of as many positions as keys: half of them count.
+bool AreHalved(const trace::Cudnn& cudnn, const trace::CudnnNode& product) {
+  const Recorded* scores = product.output_uid_size() > 0 ? FindTensor(cudnn, product.output_uid(0)) : nullptr;
+  const int rank = scores != nullptr ? scores->dim_size() : 0;
+  return rank > 2 && scores->dim(rank - 1) == scores->dim(rank - 2) && IsCausal(cudnn);
+}
 
 // Q, K and V are the first inputs of the node: [batch, heads, length, width]. The forward pass has two products over
 // every pair of positions, the backward pass four, and one that repeats the first. Causal, each position sees those before it:
@@ -158,7 +170,7 @@ std::optional<int64_t> AttentionFlops(const trace::Cudnn& cudnn, const trace::Cu
   std::optional<int64_t> scores = MatMulFlops(DimsOf(*q), {q->dim(0), q->dim(1), q->dim(2), k->dim(2)});
   std::optional<int64_t> sums = MatMulFlops({k->dim(2)}, {q->dim(0), q->dim(1), q->dim(2), v->dim(3)});
   if (!scores || !sums) return std::nullopt;
-  if (IsCausal(node) && q->dim(2) == k->dim(2)) {
+  if (IsCausal(cudnn) && q->dim(2) == k->dim(2)) {
     *scores /= 2;
     *sums /= 2;
   }
@@ -254,19 +266,20 @@ std::string CudnnProblem(const trace::Cudnn& cudnn, const std::string& kind) {
     text = result ? ListOf({first, result}) : "";
   }
   if (text.empty()) text = absl::StrJoin(first->dim(), "x");
-  const trace::CudnnNode* const main = MainNode(cudnn);
-  return main != nullptr && IsCausal(*main) ? absl::StrCat(text, " causal") : text;
+  return kind == "attention" && IsCausal(cudnn) ? absl::StrCat(text, " causal") : text;
 }
 
 std::optional<int64_t> CudnnFlops(const trace::Cudnn& cudnn, const std::string& kind) {
   if (kind == "convolution") return ConvolutionFlopsOf(cudnn);
   std::optional<int64_t> sum = 0;
-  bool any = false;
+  bool any = false, halves = false;
   for (const trace::CudnnNode& node : cudnn.plan().node()) {
     const bool attention = absl::StartsWith(node.operation(), "attention_");
     if (!attention && node.operation() != "matmul") continue;
+    if (!any) halves = !attention && kind == "attention" && AreHalved(cudnn, node);
     any = true;
-    sum = Add(sum, attention ? AttentionFlops(cudnn, node) : MatmulFlops(cudnn, node));
+    const std::optional<int64_t> flops = attention ? AttentionFlops(cudnn, node) : MatmulFlops(cudnn, node);
+    sum = Add(sum, halves && flops ? *flops / 2 : flops);
   }
   return any ? sum : std::nullopt;
 }

@@ -23,7 +23,10 @@ std::string FamilyOf(const std::string& function) {
   if (hook >= 0) return kFamilyNames[kHookNames[hook].family];
   if (absl::StrContains(name, "Launch")) return "cuda_launch";
   if (absl::StrContains(name, "Memcpy") || absl::StrContains(name, "Memset")) return "cuda_copy";
-  if (absl::StrContains(name, "Synchronize")) return "cuda_sync";
+  // Intel's: urQueueFinish, urEventWait.
+  for (const char* wait : {"Synchronize", "QueueFinish", "EventWait"}) {
+    if (absl::StrContains(name, wait)) return "cuda_sync";
+  }
   return "cuda_noise";
 }
 

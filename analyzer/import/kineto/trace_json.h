@@ -77,6 +77,7 @@ struct Device {
 };
 
 struct TraceFacts {
+  std::string tool = "torch.profiler";
   int64_t base_ns = 0;
   std::map<std::string, std::string> values;  // plain ones: "cuda_driver_version", "host_name" …
   std::map<std::string, std::string> job;     // of distributedInfo: "rank", "world_size" …

@@ -444,6 +444,11 @@ TEST(CudnnPlanTest, AttentionWrittenOutAsAGraph) {
   EXPECT_EQ(op.direction, Direction::kForward);
   // 2 (2*4) 64 64 32 twice
   EXPECT_EQ(op.flops, 2 * (2 * 8 * 64 * 64 * 32));
+  const std::string mask = "node { operation: 'pointwise' mode: 'pointwise:303' } ";  // row >= column
+  const Op causal =
+      DecodeText("cudnn { operation: 'matmul' " + tensors + "plan { " + first + mask + exponential + second + "} }");
+  EXPECT_EQ(causal.flops, 2 * (8 * 64 * 64 * 32));
+  EXPECT_EQ(causal.problem, "2x4x64x32 causal");
   const Op backward = DecodeText("cudnn { operation: 'matmul' " + tensors + "plan { " + first + exponential + second +
                                  second + second + second + "} }");
   EXPECT_EQ(backward.direction, Direction::kBackward);
