@@ -42,7 +42,7 @@ absl::StatusOr<TrySettings> ReadTrySettings(const Args& args) {
   }
   for (const std::string& list : args.All("pin")) {
     ASSIGN_OR_RETURN(const std::vector<int> processors, ReadProcessors(list, "pin"));
-    given.push_back(VariationOfPinning(list, processors));
+    given.push_back({.name = absl::StrCat("taskset -c ", list), .processors = processors});
   }
   settings.tries_list = given.empty() || args.Has("list");
   ASSIGN_OR_RETURN(settings.run, PrepareTry("try", args));

@@ -83,9 +83,9 @@ TrySession::TrySession(absl::string_view command, const TryOptions& options, con
 // Why a run can't be compared; empty: it can.
 std::string TrySession::WhyNot(const TryRun& run) const {
   if (!run.failure.empty()) return run.failure;
-  if (!is_by_step_) return run.ended_itself ? "" : "it did not end in the time it was given";
-  if (run.time.steps >= kFewestSteps) return "";
-  return absl::StrCat("only ", run.time.steps, " steady steps in ", absl::StrFormat("%.0f s", run.took.count()));
+  if (is_by_step_ ? run.time.steps >= kFewestSteps : run.ended_itself) return "";
+  return absl::StrFormat("only %d steady steps in %.0f s%s", run.time.steps, run.took.count(),
+                         is_by_step_ ? "" : ", and it did not end");
 }
 
 absl::StatusOr<TryRun> TrySession::First(const TryHooks& hooks) {
@@ -100,8 +100,9 @@ absl::StatusOr<TryRun> TrySession::First(const TryHooks& hooks) {
   options_.ends_by = first.ended_by;
   if (WasAsked() != Asked::kNothing) return absl::CancelledError("stopped before the first run had ended");
   if (const std::string why = WhyNot(first); !why.empty()) {
-    const std::string hint =
-        absl::StrCat("; dlhook ", command_, " needs a program that repeats steps, or ends by itself");
+    const std::string hint = absl::StrCat("; dlhook ", command_,
+                                          " needs 3 of them, or a program that ends by itself, in half of its budget (",
+                                          flags_.budget_text, "): give it more with --budget");
     return absl::FailedPreconditionError(
         absl::StrCat("the program as it is: ", why, first.failure.empty() ? hint : ""));
   }

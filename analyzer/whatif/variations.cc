@@ -182,7 +182,7 @@ std::vector<Variation> ListedVariations(const Ground& ground, const std::vector<
       candidates.push_back({Make(ground, absl::StrCat("LD_PRELOAD=", path)), kMallocRules});
   }
   for (const auto& [list, processors] : ground.pinnings)
-    candidates.push_back({VariationOfPinning(list, processors), kThreadRules});
+    candidates.push_back({{.name = absl::StrCat("taskset -c ", list), .processors = processors}, kThreadRules});
   for (const Listed& listed : kListed) {
     if (!Has(ground, listed.needs)) continue;
     candidates.push_back({Make(ground, listed.settings), listed.rules});
@@ -207,10 +207,6 @@ std::vector<Variation> ListedVariations(const Ground& ground, const std::vector<
   }
   for (Candidate& candidate : candidates) take(&candidate);
   return variations;
-}
-
-Variation VariationOfPinning(absl::string_view list, const std::vector<int>& processors) {
-  return {.name = absl::StrCat("taskset -c ", list), .processors = processors};
 }
 
 absl::StatusOr<std::vector<Variation>> VariationsOfVariable(absl::string_view text) {

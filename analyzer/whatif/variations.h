@@ -37,8 +37,6 @@ std::vector<std::string> MappedFiles(const TraceModel& model, absl::string_view 
 // Of the list, those that make sense here; first those that findings suggest, the largest gain first.
 std::vector<Variation> ListedVariations(const Ground& ground, const std::vector<RuleFinding>& found, double step_ns);
 
-// `list`: as of taskset.
-Variation VariationOfPinning(absl::string_view list, const std::vector<int>& processors);
 // --env NAME=a,b,c and --arg --name=a,b. `words`: of the program.
 absl::StatusOr<std::vector<Variation>> VariationsOfVariable(absl::string_view text);
 absl::StatusOr<std::vector<Variation>> VariationsOfWord(absl::string_view text, const std::vector<std::string>& words);
