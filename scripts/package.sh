@@ -38,7 +38,7 @@ mkdir -p "$out"
 umask 022
 
 # What is linked into the command, by the Debian package whose copyright file has the licence.
-linked="libabsl-dev libbz2-dev libdw-dev liblzma-dev libprotobuf-dev libsqlite3-dev libstdc++6 libzstd-dev
+linked="libabsl-dev libbz2-dev libdw-dev liblzma-dev libprotobuf-dev libsqlite3-dev libstdc++6 libzstd-dev rapidjson-dev
   zlib1g-dev"
 
 # install_to PREFIX: as cmake --install, with the licences of everything inside.

@@ -21,10 +21,10 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/lib.sh"
 
-# libdw (with bz2 and lzma): symbols of native stacks; zlib: compressed exports; libzstd: traces of torch.profiler;
+# libdw (with bz2 and lzma): symbols of native stacks; zlib: compressed exports; rapidjson and libzstd: traces of torch.profiler;
 # libsqlite3: exports as a database; esbuild and d3: the page of web/.
 packages="cmake ninja-build gcc g++ protobuf-compiler libprotobuf-dev libabsl-dev nlohmann-json3-dev libdw-dev zlib1g-dev libbz2-dev liblzma-dev libsqlite3-dev
-  libzstd-dev python3 esbuild node-d3-axis node-d3-hierarchy node-d3-scale node-d3-selection node-d3-shape node-d3-zoom"
+  rapidjson-dev libzstd-dev python3 esbuild node-d3-axis node-d3-hierarchy node-d3-scale node-d3-selection node-d3-shape node-d3-zoom"
 
 # BLAS in all its builds, reference LAPACK, oneDNN, Fortran and Java are for the victims of tests/preload_e2e.
 test_packages="libgtest-dev libgmock-dev gfortran libopenblas-dev liblapack-dev libdnnl-dev

@@ -1,4 +1,8 @@
+// With RapidJSON's reader, which calls back for each value.
 #include "analyzer/import/kineto/trace_json.h"
+
+#include <rapidjson/error/en.h>
+#include <rapidjson/reader.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
-#include "analyzer/import/kineto/json_text.h"
+#include "analyzer/import/kineto/unpacked_file.h"
 #include "analyzer/model/limits.h"
 #include "preload/format/character.h"
 
@@ -19,9 +23,56 @@ using absl::string_view;
 
 constexpr size_t kMostDepth = 64;
 constexpr size_t kMostInputs = 64, kMostDims = 16, kMostDevices = 1024, kMostFacts = 1024;
+constexpr uint64_t kMostTextBytes = 16 << 20;  // of one string
+constexpr string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr double kMostUs = 4e15;  // the difference of two fits in 63 bits as nanoseconds
 constexpr int64_t kMostBaseNs = 4'000'000'000'000'000'000;
 constexpr char kExpected[] = "expected the JSON trace of torch.profiler (export_chrome_trace)";
+
+// What RapidJSON reads from.
+class Text {
+ public:
+  using Ch = char;
+  explicit Text(UnpackedFile* file, const std::function<void(uint64_t)>& progress) : file_(file), progress_(progress) {
+    Refill();
+    if (!absl::StartsWith(string_view(at_, static_cast<size_t>(end_ - at_)), kByteOrderMark)) return;
+    for (size_t i = 0; i < kByteOrderMark.size(); ++i) Take();  // as some editors write it
+  }
+
+  char Peek() const { return *at_; }
+  char Take() {
+    const char taken = *at_;
+    if (at_ != end_ && ++at_ == end_) Refill();
+    return taken;
+  }
+  size_t Tell() const { return before_ + static_cast<size_t>(at_ - begin_); }
+  char* PutBegin() { return nullptr; }
+  void Put(char) {}
+  void Flush() {}
+  size_t PutEnd(char*) { return 0; }
+  void NoteValue() { last_value_ = Tell(); }
+  bool at_end() const { return at_ == end_; }
+  bool is_too_long() const { return is_too_long_; }
+
+ private:
+  void Refill() {
+    before_ = Tell();
+    is_too_long_ = before_ - last_value_ > kMostTextBytes;
+    const string_view piece = is_too_long_ ? string_view() : file_->Next();
+    begin_ = at_ = piece.empty() ? "" : piece.data();
+    end_ = begin_ + piece.size();
+    if (progress_) progress_(file_->bytes_read());
+  }
+
+  UnpackedFile* file_;
+  const std::function<void(uint64_t)>& progress_;
+  const char* begin_ = nullptr;
+  const char* at_ = nullptr;
+  const char* end_ = nullptr;
+  size_t before_ = 0;  // bytes of earlier pieces
+  size_t last_value_ = 0;
+  bool is_too_long_ = false;
+};
 
 // protobuf refuses to read texts that are not UTF-8.
 void MakeUtf8(std::string* text) {
@@ -132,75 +183,24 @@ const Known* FindKnown(string_view name) {
   return found == kKnown.end() ? nullptr : &found->second;
 }
 
-// What an event says outside of its arguments.
-enum class Field : uint8_t { kOther, kPhase, kCategory, kName, kProcess, kThread, kStart, kDuration, kArguments };
-
-Field FieldOf(string_view name) {
-  constexpr std::pair<string_view, Field> kFields[] = {
-      {"ph", Field::kPhase},   {"cat", Field::kCategory}, {"name", Field::kName},    {"pid", Field::kProcess},
-      {"tid", Field::kThread}, {"ts", Field::kStart},     {"dur", Field::kDuration}, {"args", Field::kArguments}};
-  for (const auto& [known, field] : kFields) {
-    if (name == known) return field;
-  }
-  return Field::kOther;
-}
-
-class Handler {
+class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> {
  public:
-  Handler(const std::function<void(const Event&)>& take, TraceFacts* facts) : take_(take), facts_(facts) {}
+  Handler(Text* text, const std::function<void(const Event&)>& take, TraceFacts* facts)
+      : text_(text), take_(take), facts_(facts) {}
 
-  void Key(string_view key) {
+  bool Default() { return Value("", false); }  // null, true, false
+  bool RawNumber(const char* text, rapidjson::SizeType size, bool) { return Value({text, size}, false); }
+  bool String(const char* text, rapidjson::SizeType size, bool) { return Value({text, size}, true); }
+  bool Key(const char* text, rapidjson::SizeType size, bool) {
+    text_->NoteValue();
+    const string_view key(text, size);
     if (top() == Place::kArguments) {
       known_ = FindKnown(key);
-    } else if (top() == Place::kEvent) {
-      field_ = FieldOf(key);
     } else if (top() != Place::kOther) {
       Assign(key, &key_);
     }
+    return true;
   }
-
-  bool Start(char bracket) { return bracket == '{' ? StartObject() : StartArray(); }
-
-  void End(char bracket) {
-    if (top() == Place::kEvent) take_(event_);
-    if (bracket == '[' && top() == Place::kList && --list_depth_ == 1) ++list_index_;
-    places_.pop_back();
-  }
-
-  void Value(string_view value, bool is_text) {
-    switch (top()) {
-      case Place::kRoot:
-        if (key_ == "baseTimeNanoseconds") facts_->base_ns = std::clamp(Whole(value), -kMostBaseNs, kMostBaseNs);
-        if (facts_->values.size() < kMostFacts) Assign(value, &facts_->values[key_]);
-        break;
-      case Place::kJob:
-        if (facts_->job.size() < kMostFacts) Assign(value, &facts_->job[key_]);
-        break;
-      case Place::kDevice:
-        DeviceValue(value, &facts_->devices.back());
-        break;
-      case Place::kEvent:
-        EventValue(value, is_text);
-        break;
-      case Place::kArguments:
-        if (known_ == nullptr) break;
-        if (known_->number != nullptr) event_.*known_->number = Whole(value);
-        if (known_->text != nullptr) Assign(value, &(event_.*known_->text));
-        break;
-      case Place::kList:
-        ListValue(value);
-        break;
-      default:
-        break;
-    }
-  }
-
-  const std::string& trouble() const { return trouble_; }
-
- private:
-  enum class Place : uint8_t { kNothing, kRoot, kEvents, kEvent, kArguments, kList, kJob, kDevices, kDevice, kOther };
-
-  Place top() const { return places_.empty() ? Place::kNothing : places_.back(); }
 
   bool StartObject() {
     switch (top()) {
@@ -211,7 +211,7 @@ class Handler {
         return Push(Place::kEvent);
       case Place::kEvent:
         known_ = nullptr;
-        return Push(field_ == Field::kArguments ? Place::kArguments : Place::kOther);
+        return Push(key_ == "args" ? Place::kArguments : Place::kOther);
       case Place::kRoot:
         return Push(key_ == "distributedInfo" ? Place::kJob : Place::kOther);
       case Place::kDevices:
@@ -220,6 +220,12 @@ class Handler {
       default:
         return Push(Place::kOther);
     }
+  }
+
+  bool EndObject(rapidjson::SizeType) {
+    if (top() == Place::kEvent) take_(event_);
+    places_.pop_back();
+    return true;
   }
 
   bool StartArray() {
@@ -246,7 +252,21 @@ class Handler {
     }
   }
 
+  bool EndArray(rapidjson::SizeType) {
+    if (top() == Place::kList && --list_depth_ == 1) ++list_index_;
+    places_.pop_back();
+    return true;
+  }
+
+  const std::string& trouble() const { return trouble_; }
+
+ private:
+  enum class Place : uint8_t { kNothing, kRoot, kEvents, kEvent, kArguments, kList, kJob, kDevices, kDevice, kOther };
+
+  Place top() const { return places_.empty() ? Place::kNothing : places_.back(); }
+
   bool Push(Place place) {
+    text_->NoteValue();
     places_.push_back(place);
     if (places_.size() > kMostDepth) trouble_ = absl::StrCat("more than ", kMostDepth, " values inside each other");
     return trouble_.empty();
@@ -274,19 +294,49 @@ class Handler {
     return &event_.inputs[list_index_];
   }
 
+  bool Value(string_view value, bool is_text) {
+    text_->NoteValue();
+    switch (top()) {
+      case Place::kRoot:
+        if (key_ == "baseTimeNanoseconds") facts_->base_ns = std::clamp(Whole(value), -kMostBaseNs, kMostBaseNs);
+        if (facts_->values.size() < kMostFacts) Assign(value, &facts_->values[key_]);
+        break;
+      case Place::kJob:
+        if (facts_->job.size() < kMostFacts) Assign(value, &facts_->job[key_]);
+        break;
+      case Place::kDevice:
+        DeviceValue(value, &facts_->devices.back());
+        break;
+      case Place::kEvent:
+        EventValue(value, is_text);
+        break;
+      case Place::kArguments:
+        if (known_ == nullptr) break;
+        if (known_->number != nullptr) event_.*known_->number = Whole(value);
+        if (known_->text != nullptr) Assign(value, &(event_.*known_->text));
+        break;
+      case Place::kList:
+        ListValue(value);
+        break;
+      default:
+        break;
+    }
+    return true;
+  }
+
   static void Assign(string_view value, std::string* to) {
     to->assign(value.data(), std::min(value.size(), kMaxNameBytes));
     MakeUtf8(to);
   }
 
   void EventValue(string_view value, bool is_text) {
-    if (field_ == Field::kPhase) event_.is_complete = value == "X";
-    if (field_ == Field::kCategory) event_.category = CategoryOf(value);
-    if (field_ == Field::kName) Assign(value, &event_.name);
-    if (field_ == Field::kProcess) event_.process = is_text ? -1 : Whole(value);
-    if (field_ == Field::kThread) event_.thread = is_text ? -1 : Whole(value);
-    if (field_ == Field::kStart) event_.has_time = ReadUs(value, &event_.start_ns);
-    if (field_ == Field::kDuration && !ReadUs(value, &event_.duration_ns)) event_.duration_ns = -1;
+    if (key_ == "ph") event_.is_complete = value == "X";
+    if (key_ == "cat") event_.category = CategoryOf(value);
+    if (key_ == "name") Assign(value, &event_.name);
+    if (key_ == "pid") event_.process = is_text ? -1 : Whole(value);
+    if (key_ == "tid") event_.thread = is_text ? -1 : Whole(value);
+    if (key_ == "ts") event_.has_time = ReadUs(value, &event_.start_ns);
+    if (key_ == "dur" && !ReadUs(value, &event_.duration_ns)) event_.duration_ns = -1;
   }
 
   void ListValue(string_view value) {
@@ -315,11 +365,11 @@ class Handler {
     if (key_ == "computeMinor") device->minor = Whole(value);
   }
 
+  Text* text_;
   const std::function<void(const Event&)>& take_;
   TraceFacts* facts_;
   std::vector<Place> places_;
-  std::string key_;               // elsewhere than in events
-  Field field_ = Field::kOther;   // of the event
+  std::string key_;
   const Known* known_ = nullptr;  // of the argument
   size_t list_depth_ = 0, list_index_ = 0;
   Event event_;
@@ -338,16 +388,24 @@ absl::Status ReadTraceJson(const std::string& path, const std::function<void(con
   const absl::StatusOr<std::unique_ptr<UnpackedFile>> opened = UnpackedFile::Open(path);
   if (!opened.ok()) return opened.status();
   UnpackedFile* const file = opened->get();
-  JsonText text(file, progress);
-  if (text.is_empty() && file->status().ok()) {
+  Text text(file, progress);
+  if (text.at_end() && file->status().ok()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": the file is empty; ", kExpected));
   }
-  Handler handler(take, facts);
-  std::string why = text.Read(&handler);
+  Handler handler(&text, take, facts);
+  rapidjson::Reader reader;
+  constexpr unsigned kFlags = rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseNanAndInfFlag;
+  const rapidjson::ParseResult result = reader.Parse<kFlags>(text, handler);
+  std::string why;
   if (!file->status().ok()) {
     why = std::string(file->status().message());
-  } else if (!why.empty()) {
-    why = absl::StrCat(path, ": ", why);
+  } else if (result.IsError()) {
+    const std::string what = text.is_too_long() ? absl::StrCat("a text of more than ", kMostTextBytes, " bytes")
+                             : !handler.trouble().empty() ? handler.trouble()
+                             : text.at_end()
+                                 ? "the JSON ends here, in the middle: the file is cut off"
+                                 : std::string(absl::StripSuffix(rapidjson::GetParseError_En(result.Code()), "."));
+    why = absl::StrCat(path, ": byte ", result.Offset(), " of its text: ", what);
   }
   if (!facts->has_events) {
     const std::string what = why.empty() ? absl::StrCat(path, ": this JSON has no list \"traceEvents\"") : why;
@@ -361,7 +419,6 @@ bool LooksLikeJson(const std::string& path) {
   const absl::StatusOr<std::unique_ptr<UnpackedFile>> file = UnpackedFile::Open(path);
   if (!file.ok()) return false;
   string_view text = (*file)->Next();
-  absl::ConsumePrefix(&text, kByteOrderMark);
   text = absl::StripLeadingAsciiWhitespace(text);
   if (!absl::StartsWith(text, "{") && !absl::StartsWith(text, "[")) return false;
   text = absl::StripLeadingAsciiWhitespace(text.substr(1));  // a trace of dlhook's may begin with "\n{", then "B"
