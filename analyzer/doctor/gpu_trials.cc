@@ -1,5 +1,4 @@
-// The child writes lines: "driver STATUS VERSION", "device NAME", "cupti VERSION PATH". Functions are looked up at run
-// time, so that no CUDA header is needed.
+// Functions are looked up at run time, so that no CUDA header is needed.
 #include <dlfcn.h>
 #include <link.h>
 #include <unistd.h>
@@ -11,17 +10,19 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "analyzer/doctor/machine.h"
 #include "analyzer/io/machine_files.h"
-#include "analyzer/symbols/isolated.h"
+#include "analyzer/symbols/isolated_json.h"
+#include "preload/base/function_table.h"
 
 namespace dlhook::analyzer::inline doctor {
+
+// What the child finds.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuMachine, has_driver, driver_status, driver_version, devices, cupti, cupti_version)
+
 namespace {
 
 constexpr int kSeconds = 20;  // the first initialization of a driver takes seconds
@@ -29,28 +30,28 @@ constexpr size_t kNameBytes = 128;
 constexpr int kMaxDevices = 64;
 constexpr uint32_t kTracingForAll = 11;  // CUPTI of CUDA 10.2: from here on tracing needs no administrator
 
-template <typename Function>
-Function Find(void* library, const char* name) {
-  return reinterpret_cast<Function>(dlsym(library, name));
-}
+struct GpuDriver : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*init)(unsigned) = Find("cuInit");
+  int (*version)(int* version) = Find("cuDriverGetVersion");
+  int (*count)(int* count) = Find("cuDeviceGetCount");
+  int (*name)(char* name, int bytes, int device) = Find("cuDeviceGetName");
+};
 
-std::string AskDriver() {
+void AskDriver(GpuMachine* machine) {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return "";
-  const auto init = Find<int (*)(unsigned)>(library, "cuInit");
-  const auto get_version = Find<int (*)(int*)>(library, "cuDriverGetVersion");
-  const auto get_count = Find<int (*)(int*)>(library, "cuDeviceGetCount");
-  const auto get_name = Find<int (*)(char*, int, int)>(library, "cuDeviceGetName");
-  const int status = init == nullptr ? -1 : init(0);
-  int version = 0, count = 0;
-  if (get_version == nullptr || get_version(&version) != 0) version = 0;
-  std::string lines = absl::StrCat("driver ", status, " ", version, "\n");
-  if (status != 0 || get_count == nullptr || get_name == nullptr || get_count(&count) != 0) return lines;
+  machine->has_driver = library != nullptr;
+  if (!machine->has_driver) return;
+  const GpuDriver driver({&dlsym, library});
+  machine->driver_status = driver.init == nullptr ? -1 : driver.init(0);
+  if (driver.version == nullptr || driver.version(&machine->driver_version) != 0) machine->driver_version = 0;
+  int count = 0;
+  if (machine->driver_status != 0 || driver.count == nullptr || driver.name == nullptr || driver.count(&count) != 0)
+    return;
   for (int device = 0; device < std::min(count, kMaxDevices); ++device) {
     char name[kNameBytes] = "";
-    if (get_name(name, kNameBytes - 1, device) == 0) absl::StrAppend(&lines, "device ", name, "\n");
+    if (driver.name(name, kNameBytes - 1, device) == 0) machine->devices.emplace_back(name);
   }
-  return lines;
 }
 
 std::vector<std::string> CuptiNames() {
@@ -63,32 +64,16 @@ std::vector<std::string> CuptiNames() {
   return names;
 }
 
-std::string AskCupti() {
+void AskCupti(GpuMachine* machine) {
   for (const std::string& name : CuptiNames()) {
     void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) continue;
-    const auto get_version = Find<int (*)(uint32_t*)>(library, "cuptiGetVersion");
-    uint32_t version = 0;
-    if (get_version == nullptr || get_version(&version) != 0) version = 0;
+    const auto get_version = reinterpret_cast<int (*)(uint32_t*)>(dlsym(library, "cuptiGetVersion"));
+    if (get_version == nullptr || get_version(&machine->cupti_version) != 0) machine->cupti_version = 0;
     struct link_map* map = nullptr;
     const bool is_known = dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr && map->l_name[0] != '\0';
-    return absl::StrCat("cupti ", version, " ", is_known ? map->l_name : name.c_str(), "\n");
-  }
-  return "";
-}
-
-void TakeLine(absl::string_view line, GpuMachine* machine) {
-  if (absl::ConsumePrefix(&line, "device ")) {
-    machine->devices.emplace_back(line);
+    machine->cupti = is_known ? map->l_name : name;
     return;
-  }
-  const std::vector<absl::string_view> words = absl::StrSplit(line, absl::MaxSplits(' ', 2));
-  if (words.size() != 3) return;
-  if (words[0] == "driver") {
-    machine->has_driver =
-        absl::SimpleAtoi(words[1], &machine->driver_status) && absl::SimpleAtoi(words[2], &machine->driver_version);
-  } else if (words[0] == "cupti" && absl::SimpleAtoi(words[1], &machine->cupti_version)) {
-    machine->cupti = std::string(words[2]);
   }
 }
 
@@ -168,15 +153,14 @@ void AddSharingFinding(const GpuMachine& machine, std::vector<Finding>* findings
 
 GpuMachine LookAtGpus() {
   GpuMachine machine;
-  const auto ask = [](size_t) {
-    const std::string driver = AskDriver();
-    return driver.empty() ? "none\n" : driver + AskCupti();
+  const auto ask = [] {
+    GpuMachine found;
+    AskDriver(&found);
+    if (found.has_driver) AskCupti(&found);
+    return found;
   };
-  const std::vector<IsolatedResult> results = RunIsolated(1, kSeconds, ask, IsolatedMemory::kFree);
-  machine.trouble = absl::StrReplaceAll(results.front().failure, {{"reading it", "asking the driver"}});
-  for (const absl::string_view line : absl::StrSplit(results.front().bytes, '\n', absl::SkipEmpty())) {
-    TakeLine(line, &machine);
-  }
+  const std::string failure = AskIsolated(kSeconds, ask, &machine, IsolatedMemory::kFree);
+  machine.trouble = absl::StrReplaceAll(failure, {{"reading it", "asking the driver"}});
   machine.counters_are_restricted = geteuid() != 0 && RestrictsCounters();
   machine.has_mps = HasMps();
   return machine;
