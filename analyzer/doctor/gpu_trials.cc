@@ -1,7 +1,6 @@
 // Functions are looked up at run time, so that no CUDA header is needed.
 #include <dlfcn.h>
 #include <link.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -14,7 +13,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "analyzer/doctor/machine.h"
-#include "analyzer/io/machine_files.h"
 #include "analyzer/symbols/isolated_json.h"
 #include "preload/base/function_table.h"
 
@@ -28,7 +26,6 @@ namespace {
 constexpr int kSeconds = 20;  // the first initialization of a driver takes seconds
 constexpr size_t kNameBytes = 128;
 constexpr int kMaxDevices = 64;
-constexpr uint32_t kTracingForAll = 11;  // CUPTI of CUDA 10.2: from here on tracing needs no administrator
 
 struct GpuDriver : FunctionTable {
   using FunctionTable::FunctionTable;
@@ -77,12 +74,6 @@ void AskCupti(GpuMachine* machine) {
   }
 }
 
-// "RmProfilingAdminOnly: 1": a parameter of the driver.
-bool RestrictsCounters() {
-  const std::string value = ValueIn("/proc/driver/nvidia/params", "RmProfilingAdminOnly");
-  return !value.empty() && value != "0";
-}
-
 bool HasMps() {
   if (const char* folder = getenv("CUDA_MPS_PIPE_DIRECTORY"); folder != nullptr && *folder != '\0') return true;
   std::error_code error;
@@ -122,20 +113,6 @@ Finding TimesFinding(const GpuMachine& machine) {
           ""};
 }
 
-// Since CUDA 10.2 everyone may measure times of kernels and copies (tracing): CUPTI's documentation, "Limitations" of
-// 11.0; developer.nvidia.com/CUPTI_ERROR_INSUFFICIENT_PRIVILEGES.
-void AddCounterFinding(const GpuMachine& machine, std::vector<Finding>* findings) {
-  if (!machine.counters_are_restricted) return;
-  const bool hides_times = machine.cupti_version > 0 && machine.cupti_version <= kTracingForAll;
-  findings->push_back(
-      {"gpu-counters", hides_times ? Level::kWarning : Level::kOk, "",
-       absl::StrCat("the driver keeps GPU counters for administrators (RmProfilingAdminOnly: 1)",
-                    hides_times
-                        ? ", and this CUPTI with them times of kernels: only since CUDA 10.2 everyone has these."
-                        : "; times of kernels and copies are not affected."),
-       hides_times ? "Load the driver with NVreg_RestrictProfilingToAdminUsers=0, or use a newer CUPTI." : ""});
-}
-
 void AddSharingFinding(const GpuMachine& machine, std::vector<Finding>* findings) {
   std::vector<std::string> words;
   if (machine.has_mps) {
@@ -161,7 +138,6 @@ GpuMachine LookAtGpus() {
   };
   const std::string failure = AskIsolated(kSeconds, ask, &machine, IsolatedMemory::kFree);
   machine.trouble = absl::StrReplaceAll(failure, {{"reading it", "asking the driver"}});
-  machine.counters_are_restricted = geteuid() != 0 && RestrictsCounters();
   machine.has_mps = HasMps();
   return machine;
 }
@@ -170,20 +146,17 @@ std::vector<Finding> GpuFindings(const GpuMachine& machine) {
   std::vector<Finding> findings = {DriverFinding(machine)};
   if (!machine.has_driver || machine.driver_status != 0 || machine.devices.empty()) return findings;
   findings.push_back(TimesFinding(machine));
-  AddCounterFinding(machine, &findings);
   AddSharingFinding(machine, &findings);
   return findings;
 }
 
 std::string CudaOfCupti(uint32_t version) {
-  // As listed in cupti_version.h.
-  constexpr const char* kVersions[] = {"4.0",  "4.1",  "5.0",  "5.5",  "6.0",  "6.5",  "7.0",  "8.0",  "9.0",
-                                       "9.1",  "10",   "11.0", "11.1", "11.2", "11.5", "11.6", "11.8", "12.0",
-                                       "12.2", "12.3", "12.4", "12.5", "12.6", "12.7", "12.8", "12.9", "12.9"};
-  // Number 7 is 6.5 again.
+  constexpr uint32_t kFirst = 13;  // as listed in cupti_version.h
+  constexpr const char* kVersions[] = {"11.0", "11.1", "11.2", "11.5", "11.6", "11.8", "12.0", "12.2",
+                                       "12.3", "12.4", "12.5", "12.6", "12.7", "12.8", "12.9", "12.9"};
   if (version >= 100000) return absl::StrCat(version / 10000, ".", version % 10000 / 100);
-  const uint32_t index = version >= 7 ? version - 2 : version - 1;
-  return version >= 1 && index < std::size(kVersions) ? kVersions[index] : "an unknown version";
+  const bool is_listed = version >= kFirst && version - kFirst < std::size(kVersions);
+  return is_listed ? kVersions[version - kFirst] : "an unknown version";
 }
 
 }  // namespace dlhook::analyzer::doctor
