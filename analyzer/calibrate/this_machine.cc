@@ -185,7 +185,7 @@ Table CalibrationTable(const Calibration& calibration) {
   };
   const TypedColumns<Measurement> columns = {
       {TextColumn("what"),
-       "f32, f64, bf16, int8: matrix products of this type; L2, L3, memory: reading them; triad: a = b + s c; call: of "
+       "f32, f64, bf16, int8: matrix products of this type; L2, L3, memory: reading them; call: of "
        "a library, whatever it computes; dividing: handing work to all threads and waiting for them.",
        &Measurement::what},
       {NumberColumn("threads"), "Threads that did it; none of a GPU.",
