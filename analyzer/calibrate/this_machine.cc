@@ -41,20 +41,6 @@ uint64_t ReadSize(const std::string& path) {
   return absl::SimpleAtoi(digits, &size) ? size * unit : 0;
 }
 
-// How many of "0-3,8" are in `processors`.
-uint32_t CountOf(const std::string& list, const std::vector<int>& processors) {
-  uint32_t count = 0;
-  for (const absl::string_view range : absl::StrSplit(list, ',', absl::SkipEmpty())) {
-    const std::pair<absl::string_view, absl::string_view> ends = absl::StrSplit(range, absl::MaxSplits('-', 1));
-    int first = 0, last = 0;
-    if (!absl::SimpleAtoi(ends.first, &first)) continue;
-    if (!absl::SimpleAtoi(ends.second, &last)) last = first;
-    count += static_cast<uint32_t>(
-        absl::c_count_if(processors, [&](int processor) { return first <= processor && processor <= last; }));
-  }
-  return count;
-}
-
 std::string ProcessorText(const Calibration& calibration) {
   const ProcessorInfo& processor = calibration.processor;
   return absl::StrFormat(
@@ -100,18 +86,31 @@ std::vector<int> AllowedProcessors() {
   return allowed;
 }
 
+std::optional<std::vector<int>> ProcessorNumbers(absl::string_view list) {
+  std::vector<int> processors;
+  for (const absl::string_view part : absl::StrSplit(list, ',')) {
+    const std::vector<absl::string_view> ends = absl::StrSplit(part, '-');
+    int first = 0, last = 0;
+    const bool is_read = ends.size() <= 2 && absl::SimpleAtoi(ends.front(), &first) &&
+                         absl::SimpleAtoi(ends.back(), &last) && first >= 0 && first <= last && last < kMaxProcessors;
+    if (!is_read) return std::nullopt;
+    for (int number = first; number <= last; ++number) processors.push_back(number);
+  }
+  return processors;
+}
+
 std::vector<std::vector<int>> OneAndAll(const std::vector<int>& processors) {
   std::vector<std::vector<int>> crews = {{processors.front()}};
   if (processors.size() > 1) crews.push_back(processors);
   return crews;
 }
 
-bool RunOn(const std::vector<int>& processors) {
+bool RunOn(const std::vector<int>& processors, pid_t task) {
   cpu_set_t* set = CPU_ALLOC(kMaxProcessors);
   const size_t bytes = CPU_ALLOC_SIZE(kMaxProcessors);
   CPU_ZERO_S(bytes, set);
   for (const int processor : processors) CPU_SET_S(processor, bytes, set);
-  const bool is_set = sched_setaffinity(0, bytes, set) == 0;
+  const bool is_set = sched_setaffinity(task, bytes, set) == 0;
   CPU_FREE(set);
   return is_set;
 }
@@ -128,7 +127,10 @@ Caches ReadCaches(const std::vector<int>& processors, const std::string& root) {
       if (level != "3") continue;
       const std::string sharers = ReadLine(absl::StrCat(folder, "shared_cpu_list"));
       caches.l3_bytes = ReadSize(absl::StrCat(folder, "size"));
-      caches.l3_sharers = std::max(caches.l3_sharers, CountOf(sharers, processors));
+      const auto is_available = [&](int sharer) { return absl::c_linear_search(processors, sharer); };
+      if (const auto numbers = ProcessorNumbers(sharers))
+        caches.l3_sharers =
+            std::max(caches.l3_sharers, static_cast<uint32_t>(absl::c_count_if(*numbers, is_available)));
       l3_lists.insert(sharers);
     }
   }

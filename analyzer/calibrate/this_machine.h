@@ -8,7 +8,8 @@
 namespace dlhook::analyzer::inline calibrate {
 
 ProcessorInfo ThisProcessorInfo();
-std::vector<int> AllowedProcessors();  // numbers of those available to this process
+std::vector<int> AllowedProcessors();                                      // numbers of those available to this process
+std::optional<std::vector<int>> ProcessorNumbers(absl::string_view list);  // "0-1,3"; null: another text
 // The sets of processors for measurements: the first one alone, then all.
 std::vector<std::vector<int>> OneAndAll(const std::vector<int>& processors);
 
@@ -27,8 +28,8 @@ struct RunTime {
 };
 RunTime ReadRunTime();
 
-// For the calling thread. False: refused.
-bool RunOn(const std::vector<int>& processors);
+// `task`: 0 is the calling thread. False: refused.
+bool RunOn(const std::vector<int>& processors, pid_t task = 0);
 
 // All measurements of `dlhook calibrate`, and their tables.
 struct CalibrateOptions {

@@ -115,7 +115,7 @@ class Contending {
   TryHooks Hooks(bool is_beside) {
     return {.before_start =
                 [this](pid_t program) {
-                  PinTo(program, settings_.pin);
+                  if (!settings_.pin.empty()) RunOn(settings_.pin, program);
                   watch_.AddProgram(program);
                 },
             .while_running = [this] { watch_.Look(); },

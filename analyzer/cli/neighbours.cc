@@ -1,7 +1,6 @@
 // fork, signals. Each neighbour is the leader of a process group; it is killed when the process that started it dies.
 #include "analyzer/cli/neighbours.h"
 
-#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -12,9 +11,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/calibrate/this_machine.h"
 #include "analyzer/cli/launch.h"
 
@@ -46,31 +43,16 @@ double ProcessorSeconds() {
 }  // namespace
 
 absl::StatusOr<std::vector<int>> ReadProcessors(const Args& args, absl::string_view flag) {
-  std::vector<int> processors;
   const std::optional<std::string> text = args.Last(flag);
-  if (!text) return processors;
-  for (const absl::string_view part : absl::StrSplit(*text, ',')) {
-    const std::vector<absl::string_view> ends = absl::StrSplit(part, '-');
-    int first = 0, last = 0;
-    const bool is_read = ends.size() <= 2 && absl::SimpleAtoi(ends.front(), &first) &&
-                         absl::SimpleAtoi(ends.back(), &last) && first >= 0 && first <= last && last < CPU_SETSIZE;
-    if (!is_read) return Unexpected(flag, "numbers of processors such as 0-1,3", *text);
-    for (int number = first; number <= last; ++number) processors.push_back(number);
-  }
+  if (!text) return std::vector<int>();
+  const std::optional<std::vector<int>> processors = ProcessorNumbers(*text);
+  if (!processors) return Unexpected(flag, "numbers of processors such as 0-1,3", *text);
   const std::vector<int> allowed = AllowedProcessors();
-  for (int number : processors) {
+  for (int number : *processors) {
     if (!absl::c_linear_search(allowed, number))
       return absl::InvalidArgumentError(absl::StrCat("--", flag, ": this process may not use processor ", number));
   }
-  return processors;
-}
-
-void PinTo(pid_t task, const std::vector<int>& processors) {
-  if (processors.empty()) return;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (int number : processors) CPU_SET(number, &set);
-  sched_setaffinity(task, sizeof set, &set);
+  return *processors;
 }
 
 Neighbours::Neighbours(const NeighbourOptions& options)
@@ -96,7 +78,7 @@ pid_t Neighbours::Start(size_t use, std::atomic<uint64_t>* done, const std::func
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
   RedirectTo(absl::StrCat(options_.folder, "/neighbour-", use));
   join(getpid());
-  PinTo(0, options_.processors);
+  if (!options_.processors.empty()) RunOn(options_.processors);
   const size_t commands = options_.commands.size();
   if (use >= commands)
     RunLoad(options_.loads[use - commands], options_.intensity, options_.copies, options_.folder, done);

@@ -52,7 +52,6 @@ class Neighbours {
 
 // "0-1,3"; empty: the flag is not given.
 absl::StatusOr<std::vector<int>> ReadProcessors(const Args& args, absl::string_view flag);
-void PinTo(pid_t task, const std::vector<int>& processors);
 
 // What is known of a run: its times, and what the machine counted.
 class MachineWatch {
