@@ -27,7 +27,7 @@ PRELOAD = ["base", "format", "abi", "runtime", "link", "counters", "drain", "unw
            "process"]
 APART = {("findings", "diff")}  # (user, used); the other way is against the order
 ROOMS = {"analyzer": ANALYZER, "preload": PRELOAD}
-FROM_SHIM = {"format", "abi", "counters", "drain", "unwind", "python", "runtime/config.h"}
+FROM_SHIM = {"base/function_table.h", "format", "abi", "counters", "drain", "unwind", "python", "runtime/config.h"}
 PROTOBUF = {"io",                    # finds the header of a trace
             "import/kineto",         # writes packets of what torch.profiler recorded
             "xla",                   # XLA's own messages

@@ -31,34 +31,21 @@ template <typename Vector>
   return sum;
 }
 
-template <typename Vector>
-[[gnu::always_inline]] inline double Triad(double* data, size_t count) {
-  constexpr size_t kLanes = sizeof(Vector) / sizeof(double);
-  const size_t third = count / 3 / kLanes / 8 * 8;
-  auto* a = reinterpret_cast<Vector*>(data);
-  const auto *b = a + third, *c = b + third;
-  for (size_t i = 0; i < third; ++i) a[i] = b[i] + 3.0 * c[i];
-  return data[0];
-}
-
 // NOLINTBEGIN(modernize-use-using): attributes of vectors need no typedef, but gcc takes them only here.
 typedef double Vector128 __attribute__((vector_size(16), may_alias));
 typedef double Vector256 __attribute__((vector_size(32), may_alias));
 typedef double Vector512 __attribute__((vector_size(64), may_alias));
 // NOLINTEND(modernize-use-using)
 
-double Read128(double* data, size_t count) { return Read<Vector128>(data, count); }
-[[gnu::target("avx2")]] double Read256(double* data, size_t count) { return Read<Vector256>(data, count); }
-[[gnu::target("avx512f")]] double Read512(double* data, size_t count) { return Read<Vector512>(data, count); }
-double Triad128(double* data, size_t count) { return Triad<Vector128>(data, count); }
-[[gnu::target("avx2")]] double Triad256(double* data, size_t count) { return Triad<Vector256>(data, count); }
-[[gnu::target("avx512f")]] double Triad512(double* data, size_t count) { return Triad<Vector512>(data, count); }
+double Read128(const double* data, size_t count) { return Read<Vector128>(data, count); }
+[[gnu::target("avx2")]] double Read256(const double* data, size_t count) { return Read<Vector256>(data, count); }
+[[gnu::target("avx512f")]] double Read512(const double* data, size_t count) { return Read<Vector512>(data, count); }
 
-using Loop = double (*)(double*, size_t);
+using Loop = double (*)(const double*, size_t);
 
-Loop Widest(Loop narrow, Loop wide, Loop widest) {
+Loop WidestRead() {
   const uint32_t sets = IdentifyProcessor().instruction_sets;
-  return (sets & kAvx512) != 0 ? widest : (sets & kFma) != 0 ? wide : narrow;
+  return (sets & kAvx512) != 0 ? Read512 : (sets & kFma) != 0 ? Read256 : Read128;
 }
 
 // Threads that stay on their processors and spin between pieces of work: passing one on takes no system call.
@@ -114,7 +101,7 @@ class Crew {
 // One array per thread, first touched by it.
 class Arrays {
  public:
-  Arrays(uint64_t bytes_each, Crew* crew) : count_(bytes_each / sizeof(double) / 192 * 192), arrays_(crew->size()) {
+  Arrays(uint64_t bytes_each, Crew* crew) : count_(bytes_each / sizeof(double) / 64 * 64), arrays_(crew->size()) {
     crew->Run([this](size_t i) {
       arrays_[i] = std::unique_ptr<double[], Free>(
           static_cast<double*>(aligned_alloc(4096, (count_ * sizeof(double) + 4095) / 4096 * 4096)));
@@ -138,25 +125,25 @@ class Arrays {
 
 std::atomic<double> g_sink;  // so that sums are not optimized away
 
-void MeasureLoop(const char* what, Loop loop, uint64_t bytes_each, Crew* crew, Calibration* results) {
+void MeasureRead(const char* what, uint64_t bytes_each, Crew* crew, Calibration* results) {
   Arrays arrays(bytes_each, crew);
   if (!arrays.AreThere()) {
     results->not_measured.push_back({what, "there is not enough memory"});
     return;
   }
+  const Loop read = WidestRead();
   const uint64_t passes = std::max<uint64_t>(1, kBytesAPass / arrays.bytes());
   const auto pass = [&] {
     crew->Run([&](size_t i) {
       double sum = 0;
-      for (uint64_t n = 0; n < passes; ++n) sum += loop(arrays[i], arrays.count());
+      for (uint64_t n = 0; n < passes; ++n) sum += read(arrays[i], arrays.count());
       g_sink = sum;
     });
   };
   pass();
   const auto bytes = static_cast<double>(arrays.bytes() * passes * crew->size());
   results->measured.push_back({RateOf(bytes, kPassSeconds, pass), what, static_cast<uint32_t>(crew->size()), "GB/s",
-                               absl::StrFormat("%d KiB in each thread%s", arrays.bytes() / 1024,
-                                               what == kMemoryTriad ? ", as STREAM counts" : "")});
+                               absl::StrFormat("%d KiB in each thread", arrays.bytes() / 1024)});
 }
 
 void MeasureDividing(Crew* crew, Calibration* results) {
@@ -181,20 +168,18 @@ uint64_t MemoryBytes(const Caches& caches, size_t threads) {
 Calibration MeasureWith(const std::vector<int>& processors, const Caches& caches) {
   Calibration results;
   Crew crew(processors);
-  const Loop read = Widest(Read128, Read256, Read512);
   const auto threads = static_cast<uint32_t>(processors.size());
-  if (caches.l2_bytes > 0) MeasureLoop(kL2Read, read, caches.l2_bytes / 2, &crew, &results);
+  if (caches.l2_bytes > 0) MeasureRead(kL2Read, caches.l2_bytes / 2, &crew, &results);
   const uint32_t sharers = std::min(threads, std::max(caches.l3_sharers, 1u));
   const uint64_t l3_bytes = caches.l3_bytes / 2 / sharers;
   if (caches.l3_bytes > 0 && l3_bytes >= 2 * caches.l2_bytes) {
-    MeasureLoop(kL3Read, read, l3_bytes, &crew, &results);
+    MeasureRead(kL3Read, l3_bytes, &crew, &results);
   } else {
     results.not_measured.push_back(
         {kL3Read, caches.l3_bytes == 0 ? "sysfs shows none" : "its part for each thread is hardly larger than an L2"});
   }
   if (caches.l2_bytes == 0) results.not_measured.push_back({kL2Read, "sysfs shows none"});
-  MeasureLoop(kMemoryRead, read, MemoryBytes(caches, threads), &crew, &results);
-  MeasureLoop(kMemoryTriad, Widest(Triad128, Triad256, Triad512), MemoryBytes(caches, threads), &crew, &results);
+  MeasureRead(kMemoryRead, MemoryBytes(caches, threads), &crew, &results);
   if (threads > 1) MeasureDividing(&crew, &results);
   return results;
 }

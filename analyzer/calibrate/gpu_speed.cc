@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "analyzer/calibrate/measuring.h"
+#include "preload/base/function_table.h"
 
 namespace dlhook::analyzer::inline calibrate {
 namespace {
@@ -16,36 +17,22 @@ constexpr char kKernel[] = ".version 6.0\n.target sm_50\n.address_size 64\n.visi
 
 using Address = unsigned long long;
 
-// Functions of the driver; `library`: null: of none.
-struct Driver {
-  explicit Driver(void* of) : library(of) {}
-
-  template <typename... Parameters>
-  struct Function {
-    Function(Driver* driver, const char* name) {
-      if (driver->library != nullptr) address = reinterpret_cast<int (*)(Parameters...)>(dlsym(driver->library, name));
-      driver->has_all &= address != nullptr;
-    }
-    int operator()(Parameters... parameters) const { return address(parameters...); }
-    int (*address)(Parameters...) = nullptr;
-  };
-
-  void* library;
-  bool has_all = true;
-  Function<unsigned> init{this, "cuInit"};
-  Function<char*, int, int> get_name{this, "cuDeviceGetName"};
-  Function<void**, int> retain{this, "cuDevicePrimaryCtxRetain"};
-  Function<void*> set_current{this, "cuCtxSetCurrent"};
-  Function<> synchronize{this, "cuCtxSynchronize"};
-  Function<Address*, size_t> allocate{this, "cuMemAlloc_v2"};
-  Function<void**, size_t, unsigned> allocate_pinned{this, "cuMemHostAlloc"};
-  Function<Address, const void*, size_t> to_device{this, "cuMemcpyHtoD_v2"};
-  Function<void*, Address, size_t> to_host{this, "cuMemcpyDtoH_v2"};
-  Function<Address, Address, size_t> inside{this, "cuMemcpyDtoD_v2"};
-  Function<void**, const void*> load{this, "cuModuleLoadData"};
-  Function<void**, void*, const char*> get_function{this, "cuModuleGetFunction"};
-  Function<void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**> launch{
-      this, "cuLaunchKernel"};
+struct Driver : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*init)(unsigned) = Need("cuInit");
+  int (*get_name)(char*, int, int) = Need("cuDeviceGetName");
+  int (*retain)(void**, int) = Need("cuDevicePrimaryCtxRetain");
+  int (*set_current)(void*) = Need("cuCtxSetCurrent");
+  int (*synchronize)() = Need("cuCtxSynchronize");
+  int (*allocate)(Address*, size_t) = Need("cuMemAlloc_v2");
+  int (*allocate_pinned)(void**, size_t, unsigned) = Need("cuMemHostAlloc");
+  int (*to_device)(Address, const void*, size_t) = Need("cuMemcpyHtoD_v2");
+  int (*to_host)(void*, Address, size_t) = Need("cuMemcpyDtoH_v2");
+  int (*inside)(Address, Address, size_t) = Need("cuMemcpyDtoD_v2");
+  int (*load)(void**, const void*) = Need("cuModuleLoadData");
+  int (*get_function)(void**, void*, const char*) = Need("cuModuleGetFunction");
+  int (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**,
+                void**) = Need("cuLaunchKernel");
 };
 
 void MeasureLaunches(const Driver& driver, Calibration* results) {
@@ -112,12 +99,12 @@ void MeasureCopies(const Driver& driver, Calibration* results) {
 Calibration MeasureInThisProcess() {
   Calibration results;
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  const Driver driver(library);
+  const Driver driver = library == nullptr ? Driver() : Driver({&dlsym, library});
   void* context = nullptr;
   char name[128] = "";
   if (library == nullptr) {
     results.not_measured.push_back({"gpu", kNoGpu});
-  } else if (!driver.has_all) {
+  } else if (!driver.is_complete()) {
     results.not_measured.push_back({"gpu", "libcuda.so.1 lacks functions of CUDA 7"});
   } else if (const int status = driver.init(0); status != 0) {
     results.not_measured.push_back({"gpu", absl::StrCat("the driver finds none: cuInit returns ", status)});

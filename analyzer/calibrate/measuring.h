@@ -29,8 +29,7 @@ inline double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Bandwidth: L2, L3 and memory, read with one thread and with all; memory also by triad (McCalpin's STREAM: a = b + s c). Also the
-// time to pass work to all threads and to wait for them.
+// Bandwidth: L2, L3 and memory, read with one thread and with all; the time to pass work to all threads and to wait for them.
 Calibration MeasureBandwidth(const std::vector<int>& processors);
 
 // The name of the first GPU, and the cost of launches and copies on it. Uses only the driver: libcuda.so.1, found by the loader.

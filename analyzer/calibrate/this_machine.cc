@@ -47,13 +47,6 @@ std::string ListOf(const std::vector<int>& processors) {
   return list;
 }
 
-// How many of a list of sysfs are in `processors`.
-uint32_t CountOf(const std::string& list, const std::vector<int>& processors) {
-  const std::vector<int> all = ParseProcessors(list).value_or(std::vector<int>());
-  return static_cast<uint32_t>(
-      absl::c_count_if(processors, [&all](int processor) { return absl::c_linear_search(all, processor); }));
-}
-
 std::string ProcessorText(const Calibration& calibration) {
   const ProcessorInfo& processor = calibration.processor;
   return absl::StrFormat(
@@ -99,23 +92,23 @@ std::vector<int> AllowedProcessors() {
   return allowed;
 }
 
-std::vector<std::vector<int>> OneAndAll(const std::vector<int>& processors) {
-  std::vector<std::vector<int>> crews = {{processors.front()}};
-  if (processors.size() > 1) crews.push_back(processors);
-  return crews;
-}
-
-std::optional<std::vector<int>> ParseProcessors(absl::string_view list) {
+std::optional<std::vector<int>> ProcessorNumbers(absl::string_view list) {
   std::vector<int> processors;
-  for (const absl::string_view range : absl::StrSplit(list, ',')) {
-    const std::vector<absl::string_view> ends = absl::StrSplit(range, '-');
+  for (const absl::string_view part : absl::StrSplit(list, ',')) {
+    const std::vector<absl::string_view> ends = absl::StrSplit(part, '-');
     int first = 0, last = 0;
     const bool is_read = ends.size() <= 2 && absl::SimpleAtoi(ends.front(), &first) &&
                          absl::SimpleAtoi(ends.back(), &last) && first >= 0 && first <= last && last < kMaxProcessors;
     if (!is_read) return std::nullopt;
-    for (; first <= last; ++first) processors.push_back(first);
+    for (int number = first; number <= last; ++number) processors.push_back(number);
   }
   return processors;
+}
+
+std::vector<std::vector<int>> OneAndAll(const std::vector<int>& processors) {
+  std::vector<std::vector<int>> crews = {{processors.front()}};
+  if (processors.size() > 1) crews.push_back(processors);
+  return crews;
 }
 
 std::map<std::string, std::vector<int>> Pinnings(const std::vector<int>& processors, const std::string& root) {
@@ -127,7 +120,7 @@ std::map<std::string, std::vector<int>> Pinnings(const std::vector<int>& process
     if (core.empty() || cores.insert(core).second) one_of_each.push_back(processor);
   }
   for (int number = 0; number < kMaxNodes; ++number) {
-    const auto all = ParseProcessors(ReadLine(absl::StrCat(system, "node/node", number, "/cpulist")));
+    const auto all = ProcessorNumbers(ReadLine(absl::StrCat(system, "node/node", number, "/cpulist")));
     std::vector<int> allowed;
     absl::c_copy_if(processors, std::back_inserter(allowed),
                     [&all](int processor) { return all && absl::c_linear_search(*all, processor); });
@@ -162,7 +155,10 @@ Caches ReadCaches(const std::vector<int>& processors, const std::string& root) {
       if (level != "3") continue;
       const std::string sharers = ReadLine(absl::StrCat(folder, "shared_cpu_list"));
       caches.l3_bytes = ReadSize(absl::StrCat(folder, "size"));
-      caches.l3_sharers = std::max(caches.l3_sharers, CountOf(sharers, processors));
+      const auto is_available = [&](int sharer) { return absl::c_linear_search(processors, sharer); };
+      if (const auto numbers = ProcessorNumbers(sharers))
+        caches.l3_sharers =
+            std::max(caches.l3_sharers, static_cast<uint32_t>(absl::c_count_if(*numbers, is_available)));
       l3_lists.insert(sharers);
     }
   }
@@ -219,7 +215,7 @@ Table CalibrationTable(const Calibration& calibration) {
   };
   const TypedColumns<Measurement> columns = {
       {TextColumn("what"),
-       "f32, f64, bf16, int8: matrix products of this type; L2, L3, memory: reading them; triad: a = b + s c; call: of "
+       "f32, f64, bf16, int8: matrix products of this type; L2, L3, memory: reading them; call: of "
        "a library, whatever it computes; dividing: handing work to all threads and waiting for them.",
        &Measurement::what},
       {NumberColumn("threads"), "Threads that did it; none of a GPU.",

@@ -11,7 +11,8 @@
 namespace dlhook::analyzer::inline calibrate {
 
 ProcessorInfo ThisProcessorInfo();
-std::vector<int> AllowedProcessors();  // numbers of those available to this process
+std::vector<int> AllowedProcessors();                                      // numbers of those available to this process
+std::optional<std::vector<int>> ProcessorNumbers(absl::string_view list);  // "0-1,3"; null: another text
 // The sets of processors for measurements: the first one alone, then all.
 std::vector<std::vector<int>> OneAndAll(const std::vector<int>& processors);
 
@@ -30,13 +31,11 @@ struct RunTime {
 };
 RunTime ReadRunTime();
 
-// "0-3,8". Unset: it is no such list.
-std::optional<std::vector<int>> ParseProcessors(absl::string_view list);
 // Parts of these processors that may suit a program better than all of them, by their list: one of each core, where cores have
 // several; of the NUMA nodes, where there are several, that with most of them. `root`: of sysfs, for tests.
 std::map<std::string, std::vector<int>> Pinnings(const std::vector<int>& processors, const std::string& root = "");
 
-// For a thread of this or another process; 0: the calling one. False: refused.
+// `task`: 0 is the calling thread. False: refused.
 bool RunOn(const std::vector<int>& processors, pid_t task = 0);
 
 // All measurements of `dlhook calibrate`, and their tables.

@@ -71,7 +71,7 @@ absl::StatusOr<int> RunCounters(const Args& args) {
   const CountingReport report = TryAll(is_asked ? sets : NamesOf(kCounterSets), asked, wants_papi);
   const int exit_code = PrintTables(output, TablesOf(report, tables, is_asked));
   const bool has_missing = !report.refused.empty() ||
-                           absl::c_any_of(report.counters, [](const CounterTrial& trial) { return !trial.works; });
+                           absl::c_any_of(report.counters, [](const CounterTrial& trial) { return !trial.works(); });
   return std::max(exit_code, is_asked && has_missing ? kExitThreshold : kExitOk);
 }
 
@@ -93,7 +93,7 @@ Command CountersCommand() {
               "WORD is what DLHOOK_COUNTERS takes: a set, a counter (cycles, cycles:u, page-faults),\n"
               "a raw event (r01c2), an event of a PMU in /sys/bus/event_source/devices\n"
               "(cpu/event=0x3c,umask=0/), PAPI's presets (PAPI_FP_OPS) and others (papi::NAME).\n"
-              "Each is opened and read in this process; PAPI is tried in a child.\n\n"
+              "Each is opened in this process; PAPI is tried in a child.\n\n"
               "Exit codes: 0: every requested counter is available; 1: at least one is not;\n"
               "2: unknown word, or bad usage.\n\n"
               "tables: machine, sets, counters, metrics\n",

@@ -44,7 +44,7 @@ double ProcessorSeconds() {
 
 absl::StatusOr<std::vector<int>> ReadProcessors(const std::optional<std::string>& list, absl::string_view flag) {
   if (!list) return std::vector<int>();
-  const std::optional<std::vector<int>> processors = ParseProcessors(*list);
+  const std::optional<std::vector<int>> processors = ProcessorNumbers(*list);
   if (!processors) return Unexpected(flag, "numbers of processors such as 0-1,3", *list);
   const std::vector<int> allowed = AllowedProcessors();
   for (int number : *processors) {

@@ -1,5 +1,8 @@
 // Tables of the trials.
-
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "analyzer/doctor/counter_trials.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/time/derived_metrics.h"
@@ -9,9 +12,7 @@ namespace {
 
 const char* SourceName(CounterSource source) {
   if (source == CounterSource::kRusage) return "getrusage";
-  if (source == CounterSource::kProc) return "/proc";
   if (source == CounterSource::kPerfRead) return "perf_event";
-  if (source == CounterSource::kPerfRdpmc) return "rdpmc";
   return source == CounterSource::kPapi ? "PAPI" : "";
 }
 
@@ -48,7 +49,7 @@ std::string PapiText(const PapiTrials& papi) {
 std::string NamesOf(const std::vector<CounterTrial>& counters, bool works) {
   std::vector<absl::string_view> names;
   for (const CounterTrial& trial : counters) {
-    if (trial.works == works) names.push_back(trial.spec.name);
+    if (trial.works() == works) names.push_back(trial.spec.name);
   }
   return absl::StrJoin(names, ",");
 }
@@ -57,20 +58,20 @@ std::string NamesOf(const std::vector<CounterTrial>& counters, bool works) {
 std::string Reasons(const std::vector<CounterTrial>& counters, const std::vector<CounterRefusal>& refused) {
   std::vector<std::string> reasons;
   for (const CounterTrial& trial : counters) {
-    if (!trial.works && !absl::c_linear_search(reasons, trial.reason)) reasons.push_back(trial.reason);
+    if (!trial.works() && !absl::c_linear_search(reasons, trial.reason)) reasons.push_back(trial.reason);
   }
   for (const CounterRefusal& refusal : refused) reasons.emplace_back(refusal.reason);
   return absl::StrJoin(reasons, "; ");
 }
 
 std::string Verdict(const SetTrial& trial) {
-  const auto works = absl::c_count_if(trial.counters, [](const CounterTrial& one) { return one.works; });
+  const auto works = absl::c_count_if(trial.counters, [](const CounterTrial& one) { return one.works(); });
   if (works == 0) return "no";
   return works == static_cast<ptrdiff_t>(trial.counters.size()) ? "yes" : "in part";
 }
 
 std::string ScopeOf(const CounterTrial& trial) {
-  if (!trial.works) return "";
+  if (!trial.works()) return "";
   if (trial.spec.exclude_user) return "kernel";
   return trial.user_only || trial.spec.exclude_kernel ? "user" : "user, kernel";
 }
@@ -150,16 +151,12 @@ Table CountersTable(const CountingReport& report) {
   const TypedColumns<CounterTrial> columns = {
       {TextColumn("counter"), "Its name in DLHOOK_COUNTERS.",
        [](const CounterTrial& trial) { return std::string(trial.spec.name); }},
-      {TextColumn("works"), "Whether it is available (tested by opening and reading it).",
-       [](const CounterTrial& trial) { return trial.works ? "yes" : "no"; }},
-      {TextColumn("source"), "The cheapest source: getrusage, rdpmc, perf_event, PAPI.",
-       [](const CounterTrial& trial) { return KnownText(SourceName(trial.source)); }},
+      {TextColumn("works"), "Whether it is available (tested by opening it).",
+       [](const CounterTrial& trial) { return trial.works() ? "yes" : "no"; }},
+      {TextColumn("source"), "The cheapest source: getrusage, perf_event (where the kernel allows it by rdpmc), PAPI.",
+       [](const CounterTrial& trial) { return KnownText(trial.works() ? SourceName(trial.source) : ""); }},
       {TextColumn("counts_in"), "user, kernel: the modes in which it counts.",
        [](const CounterTrial& trial) { return KnownText(ScopeOf(trial)); }},
-      {TimeColumn("read_ns"), "One reading of this counter alone.",
-       [](const CounterTrial& trial) {
-         return trial.read_ns > 0 ? Cell(static_cast<int64_t>(std::lround(trial.read_ns))) : Cell();
-       }},
       {Detail(TextColumn("meaning")), "What it counts.",
        [](const CounterTrial& trial) {
          const CounterLine* const known = FindCounterLine(trial.spec.name);

@@ -4,22 +4,29 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <cstring>
 #include <filesystem>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "analyzer/io/machine_files.h"
-#include "analyzer/symbols/isolated.h"
+#include "analyzer/symbols/isolated_json.h"
 #include "preload/counters/papi.h"
 #include "preload/counters/perf_group.h"
 #include "preload/counters/rusage_counters.h"
 
 namespace dlhook::analyzer::inline doctor {
+
+// What the child finds.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PapiTrials, library, version, trouble, reasons)
+
 namespace {
 
 constexpr char kPmuFolder[] = "/sys/bus/event_source/devices";
-constexpr int kReadings = 200;  // per round
-constexpr int kRounds = 5;
 constexpr int kCapPerfmon = 38;  // linux/capability.h, since 5.8
 constexpr int kCapSysAdmin = 21;
 
@@ -47,142 +54,79 @@ std::vector<std::string> CorePmus() {
   return pmus;
 }
 
-// ns per item: the fastest round, because others may have been disturbed.
-template <typename Read>
-double TimeOf(const Read& read) {
-  double best = 0;
-  for (int round = 0; round < kRounds; ++round) {
-    const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < kReadings; ++i) read();
-    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
-    const double each = took.count() / kReadings;
-    if (round == 0 || each < best) best = each;
-  }
-  return best;
-}
-
 bool Has(const CounterSpec& spec, CounterSource source) { return (spec.sources & SourceBit(source)) != 0; }
 
 void TryUsage(CounterTrial* trial) {
-  const bool is_clock = UsageFieldOf(trial->spec.name) == UsageField::kTaskClock;
   Usage usage;
-  trial->works = ReadUsage(RUSAGE_THREAD, CLOCK_THREAD_CPUTIME_ID, is_clock, !is_clock, &usage);
-  if (!trial->works) {
-    trial->reason = "the kernel refuses getrusage";
-    return;
-  }
   trial->source = CounterSource::kRusage;
-  trial->read_ns = TimeOf([&] { ReadUsage(RUSAGE_THREAD, CLOCK_THREAD_CPUTIME_ID, is_clock, !is_clock, &usage); });
+  if (!ReadUsage(RUSAGE_THREAD, CLOCK_THREAD_CPUTIME_ID, true, true, &usage))
+    trial->reason = "the kernel refuses getrusage";
 }
 
-void KeepReason(void* context, const CounterSpec&, const char* reason) { *static_cast<std::string*>(context) = reason; }
+// Of the trial with this spec.
+void KeepReason(void* trials, const CounterSpec& spec, const char* reason) {
+  for (CounterTrial& trial : *static_cast<std::vector<CounterTrial>*>(trials)) {
+    if (&trial.spec == &spec) trial.reason = reason;
+  }
+}
 
-void TryPerf(CounterTrial* trial) {
-  // Counters that only count together with `slots` are tested together with it.
-  const CounterList with_slots = ParseWords("slots", ThisProcessor());
-  const CounterSpec* specs[2] = {&trial->spec, nullptr};
-  size_t count = 1;
-  if (trial->spec.needs_slots && with_slots.count == 1) {
-    specs[0] = &with_slots.counters[0];
-    specs[1] = &trial->spec;
-    count = 2;
+// As the shim divides them: how many groups the kernel must make of those of the processor.
+size_t TryPerf(std::vector<CounterTrial>* trials) {
+  std::vector<const CounterSpec*> specs;
+  for (const CounterTrial& trial : *trials) {
+    if (trial.source == CounterSource::kPerfRead) specs.push_back(&trial.spec);
   }
   PerfGroups groups = {};
-  DividePerfGroups(specs, count, &KeepReason, &trial->reason, &groups);
-  if (groups.count != 1 || groups.sizes[0] != count) {
-    if (trial->reason.empty()) trial->reason = "the processor can't count it in one group with slots";
-    return;
+  DividePerfGroups(specs.data(), specs.size(), &KeepReason, trials, &groups);
+  size_t of_processor = 0;
+  const PerfEvent* event = groups.events;
+  for (uint32_t group = 0; group < groups.count; ++group) {
+    of_processor += event->spec->perf_type != PERF_TYPE_SOFTWARE ? 1 : 0;
+    for (const PerfEvent* const end = event + groups.sizes[group]; event != end; ++event) {
+      for (CounterTrial& trial : *trials) trial.user_only |= &trial.spec == event->spec && event->user_only;
+    }
   }
-  PerfGroup group = {};
-  if (!OpenPerfGroup(groups.events, groups.sizes[0], 0, false, &group)) {
-    char reason[200];
-    ExplainPerfError(trial->spec, errno, reason, sizeof reason);
-    trial->reason = reason;
-    return;
-  }
-  trial->works = true;
-  trial->reason.clear();
-  trial->user_only = groups.events[count - 1].user_only;
-  const bool by_rdpmc = !trial->spec.needs_slots && !trial->spec.leads_group && MapPerfGroup(&group);
-  trial->source = by_rdpmc ? CounterSource::kPerfRdpmc : CounterSource::kPerfRead;
-  PerfReading reading;
-  trial->read_ns = TimeOf([&] { ReadPerfGroup(group, &reading); });
-  ClosePerfGroup(&group);
+  return of_processor;
 }
 
-void* FindSymbol(void* library, const char* name) { return dlsym(library, name); }
-
-// A line "event NAME" or "event NAME: reason".
-std::string TryEvent(const Papi& papi, const CounterSpec& spec) {
-  const CounterSpec* specs[] = {&spec};
-  int set = 0;
-  const int error = MakePapiSet(papi, specs, 1, &set);
-  if (error == kPapiOk) StopPapiSet(papi, set);
-  return absl::StrCat("event ", PapiName(spec), error == kPapiOk ? "" : absl::StrCat(": ", papi.strerror(error)), "\n");
-}
-
-// Lines for TakeLine; empty: no such library.
-std::string AskPapi(const char* soname, const CounterList& wanted) {
+// In a child process.
+PapiTrials AskPapi(const char* soname, const CounterList& wanted) {
   void* library = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return "";
+  if (library == nullptr) return {};
+  PapiTrials trials = {.library = soname};
   Papi papi = {};
   int version = 0;
-  const char* trouble = StartPapi(library, &FindSymbol, &papi, &version);
-  if (trouble != nullptr) return absl::StrCat("trouble ", trouble, "\n");
-  std::string lines = absl::StrCat("version ", version >> 8, ".", version & 0xff, "\n");
+  if (const char* const trouble = StartPapi(library, &dlsym, &papi, &version)) {
+    trials.trouble = trouble;
+    return trials;
+  }
+  trials.version = absl::StrCat(version >> 8, ".", version & 0xff);
   for (size_t i = 0; i < wanted.count; ++i) {
-    if (IsOfPapi(wanted.counters[i])) lines += TryEvent(papi, wanted.counters[i]);
+    const CounterSpec* const spec = &wanted.counters[i];
+    if (!IsOfPapi(*spec)) continue;
+    int set = 0;
+    const int error = MakePapiSet(papi, &spec, 1, &set);
+    if (error == kPapiOk) StopPapiSet(papi, set);
+    trials.reasons[PapiName(*spec)] = error == kPapiOk ? "" : papi.strerror(error);
   }
-  return lines;
+  return trials;
 }
 
-void TakeLine(absl::string_view line, PapiTrials* trials) {
-  if (absl::ConsumePrefix(&line, "version ")) {
-    trials->version = std::string(line);
-  } else if (absl::ConsumePrefix(&line, "trouble ")) {
-    trials->trouble = std::string(line);
-  } else if (absl::ConsumePrefix(&line, "event ")) {
-    const size_t colon = line.find(": ");
-    const bool works = colon == absl::string_view::npos;
-    trials->events.push_back(
-        {std::string(line.substr(0, colon)), works, std::string(works ? "" : line.substr(colon + 2))});
-  }
-}
-
-void TakePapi(const PapiTrials& papi, CounterTrial* trial) {
-  for (const PapiEvent& event : papi.events) {
-    if (event.name != PapiName(trial->spec)) continue;
-    trial->works = event.works;
-    trial->reason = event.works ? "" : absl::StrCat("PAPI: ", event.reason);
-    trial->source = event.works ? CounterSource::kPapi : CounterSource::kUnknown;
-    return;
-  }
-  trial->reason = papi.library.empty()    ? "PAPI is not installed"
-                  : !papi.trouble.empty() ? absl::StrCat(papi.library, ": ", papi.trouble)
-                                          : "PAPI says that this machine does not have it";
+std::string PapiReason(const PapiTrials& papi, const CounterSpec& spec) {
+  if (papi.library.empty()) return "PAPI is not installed";
+  const auto reason = papi.reasons.find(PapiName(spec));
+  if (reason == papi.reasons.end()) return absl::StrCat(papi.library, ": ", papi.trouble);
+  return reason->second.empty() ? "" : absl::StrCat("PAPI: ", reason->second);
 }
 
 std::string AdviceForTrial(const CountingMachine& machine, const CounterTrial& trial) {
-  if (trial.works || Has(trial.spec, CounterSource::kPapi)) return "";
+  if (trial.works() || Has(trial.spec, CounterSource::kPapi)) return "";
   if (!machine.paranoid.has_value()) return "a kernel with CONFIG_PERF_EVENTS is needed.";
   if (trial.spec.perf_type != PERF_TYPE_SOFTWARE && machine.pmus.empty()) return PmuAdvice(machine);
   if (!machine.may_count_all && *machine.paranoid >= (trial.spec.is_in_kernel ? 2 : 3)) {
     return absl::StrCat("sysctl kernel.perf_event_paranoid=", trial.spec.is_in_kernel ? 1 : 2);
   }
   return "";
-}
-
-size_t GroupsOf(const std::vector<CounterTrial>& trials) {
-  std::vector<const CounterSpec*> specs;
-  for (const CounterTrial& trial : trials) {
-    const bool by_perf = trial.source == CounterSource::kPerfRead || trial.source == CounterSource::kPerfRdpmc;
-    if (by_perf && trial.spec.perf_type != PERF_TYPE_SOFTWARE) specs.push_back(&trial.spec);
-  }
-  if (specs.empty()) return 0;
-  PerfGroups groups = {};
-  std::string unused;
-  DividePerfGroups(specs.data(), specs.size(), &KeepReason, &unused, &groups);
-  return groups.count;
 }
 
 }  // namespace
@@ -209,39 +153,35 @@ bool IsOfPapi(const CounterSpec& spec) { return spec.perf_type == kNoPerfType &&
 PapiTrials TryPapi(const CounterList& wanted) {
   constexpr int kSeconds = 10;
   PapiTrials trials;
-  const auto results = RunIsolated(std::size(kPapiSonames), kSeconds, [&](size_t i) {
-    static bool is_found = false;
-    std::string lines = is_found ? "" : AskPapi(kPapiSonames[i], wanted);
-    is_found = is_found || !lines.empty();
-    return lines;
-  });
-  for (size_t i = 0; i < results.size() && trials.library.empty(); ++i) {
-    const auto& [lines, failure] = results[i];
-    if (lines.empty() && failure.empty()) continue;
-    trials.library = kPapiSonames[i];
-    trials.trouble = absl::StrReplaceAll(failure, {{"reading it", "it"}});
-    for (const absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) TakeLine(line, &trials);
+  for (const char* soname : kPapiSonames) {
+    const std::string failure = AskIsolated(
+        kSeconds, [&] { return AskPapi(soname, wanted); }, &trials);
+    if (!failure.empty()) trials = {.library = soname, .trouble = absl::StrReplaceAll(failure, {{"reading it", "it"}})};
+    if (!trials.library.empty()) break;
   }
   return trials;
 }
 
-std::vector<CounterTrial> TryCounters(const CountingMachine& machine, const CounterList& list, const PapiTrials& papi) {
-  std::vector<CounterTrial> trials;
+std::vector<CounterTrial> TryCounters(const CountingMachine& machine, const CounterList& list, const PapiTrials& papi,
+                                      size_t* groups) {
+  std::vector<CounterTrial> trials(list.count);
   for (size_t i = 0; i < list.count; ++i) {
-    CounterTrial trial;
-    trial.spec = list.counters[i];
-    if (Has(trial.spec, CounterSource::kRusage)) {
-      TryUsage(&trial);
-    } else if (Has(trial.spec, CounterSource::kPapi)) {
-      TakePapi(papi, &trial);
+    trials[i].spec = list.counters[i];
+    if (Has(trials[i].spec, CounterSource::kRusage)) {
+      TryUsage(&trials[i]);
+    } else if (Has(trials[i].spec, CounterSource::kPapi)) {
+      trials[i].source = CounterSource::kPapi;
+      trials[i].reason = PapiReason(papi, trials[i].spec);
     } else {
-      TryPerf(&trial);
+      trials[i].source = CounterSource::kPerfRead;
     }
-    const bool lacks_pmu =
-        !trial.works && trial.spec.perf_type < PERF_TYPE_MAX && trial.spec.perf_type != PERF_TYPE_SOFTWARE;
-    if (lacks_pmu && machine.pmus.empty()) trial.reason = "no PMU";  // the kernel's error says less
+  }
+  const size_t of_processor = TryPerf(&trials);
+  if (groups != nullptr) *groups = of_processor;
+  for (CounterTrial& trial : trials) {
+    const bool needs_pmu = trial.spec.perf_type < PERF_TYPE_MAX && trial.spec.perf_type != PERF_TYPE_SOFTWARE;
+    if (!trial.works() && needs_pmu && machine.pmus.empty()) trial.reason = "no PMU";  // the kernel's error says less
     trial.advice = AdviceForTrial(machine, trial);
-    trials.push_back(std::move(trial));
   }
   return trials;
 }
@@ -252,8 +192,8 @@ std::vector<CounterRefusal> RefusedOf(const CounterList& list) {
 
 SetTrial TrySet(const CountingMachine& machine, const CounterSet& set) {
   const CounterList list = ParseWords(set.name, machine.processor);
-  SetTrial trial = {set, TryCounters(machine, list, {}), RefusedOf(list), 0};
-  trial.groups = GroupsOf(trial.counters);
+  SetTrial trial = {.set = set, .counters = {}, .refused = RefusedOf(list)};
+  trial.counters = TryCounters(machine, list, {}, &trial.groups);
   return trial;
 }
 

@@ -1,4 +1,4 @@
-// What this machine can count: opens and reads every counter once, in the same way as the shim.
+// What this machine can count: opens every counter once, in the same way as the shim.
 #pragma once
 
 #include "analyzer/doctor/finding.h"
@@ -19,37 +19,33 @@ CountingMachine LookAtCounting();
 
 struct CounterTrial {
   CounterSpec spec = {};
-  bool works = false;
   CounterSource source = CounterSource::kUnknown;  // the cheapest that has it
   bool user_only = false;                          // the kernel lets this user count only in user mode
-  double read_ns = 0;                              // for reading it alone
-  std::string reason;                              // why it does not work …
-  std::string advice;                              // … and what to do; empty: nothing
-};
-struct PapiEvent {
-  std::string name;    // "PAPI_TOT_CYC", "perf::PAGE-FAULTS"
-  bool works = false;  // it could be added to an event set and started
-  std::string reason;  // PAPI's, if it does not work
+  std::string reason = {};                         // why it does not work …
+  std::string advice = {};                         // … and what to do; empty: nothing
+
+  bool works() const { return reason.empty(); }
 };
 struct PapiTrials {
-  std::string library;  // "libpapi.so.7"; empty: not installed
-  std::string version;  // "7.0"; empty: `trouble` says why it does not work
-  std::string trouble;
-  std::vector<PapiEvent> events;  // those in `wanted`
+  std::string library = {};  // "libpapi.so.7"; empty: not installed
+  std::string version = {};  // "7.0"; empty: `trouble` says why it does not work
+  std::string trouble = {};
+  // Of those in `wanted`, "PAPI_TOT_CYC": why it could not be added to an event set and started; empty: it could.
+  std::map<std::string, std::string> reasons = {};
 };
 bool IsOfPapi(const CounterSpec& spec);
 // Runs in a child process: PAPI may crash or print, and leaves threads and files behind.
 PapiTrials TryPapi(const CounterList& wanted);
 
-// In the order of `list`. Leaves nothing open.
-std::vector<CounterTrial> TryCounters(const CountingMachine& machine, const CounterList& list, const PapiTrials& papi);
+// In the order of `list`. Leaves nothing open. `groups`: into so many the kernel must divide those of the processor; several
+// are multiplexed, and counts are scaled.
+std::vector<CounterTrial> TryCounters(const CountingMachine& machine, const CounterList& list, const PapiTrials& papi,
+                                      size_t* groups = nullptr);
 
 struct SetTrial {
   CounterSet set;
   std::vector<CounterTrial> counters;
   std::vector<CounterRefusal> refused;
-  // Number of groups into which the kernel must divide those of the processor; several are multiplexed, and counts are
-  // scaled.
   size_t groups = 0;
 };
 SetTrial TrySet(const CountingMachine& machine, const CounterSet& set);

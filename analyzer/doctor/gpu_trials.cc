@@ -1,8 +1,6 @@
-// The child writes lines: "driver STATUS VERSION", "device NAME", "cupti VERSION PATH". Functions are looked up at run
-// time, so that no CUDA header is needed.
+// Functions are looked up at run time, so that no CUDA header is needed.
 #include <dlfcn.h>
 #include <link.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,46 +9,46 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "analyzer/doctor/machine.h"
-#include "analyzer/io/machine_files.h"
-#include "analyzer/symbols/isolated.h"
+#include "analyzer/symbols/isolated_json.h"
+#include "preload/base/function_table.h"
 
 namespace dlhook::analyzer::inline doctor {
+
+// What the child finds.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuMachine, has_driver, driver_status, driver_version, devices, cupti, cupti_version)
+
 namespace {
 
 constexpr int kSeconds = 20;  // the first initialization of a driver takes seconds
 constexpr size_t kNameBytes = 128;
 constexpr int kMaxDevices = 64;
-constexpr uint32_t kTracingForAll = 11;  // CUPTI of CUDA 10.2: from here on tracing needs no administrator
 
-template <typename Function>
-Function Find(void* library, const char* name) {
-  return reinterpret_cast<Function>(dlsym(library, name));
-}
+struct GpuDriver : FunctionTable {
+  using FunctionTable::FunctionTable;
+  int (*init)(unsigned) = Find("cuInit");
+  int (*version)(int* version) = Find("cuDriverGetVersion");
+  int (*count)(int* count) = Find("cuDeviceGetCount");
+  int (*name)(char* name, int bytes, int device) = Find("cuDeviceGetName");
+};
 
-std::string AskDriver() {
+void AskDriver(GpuMachine* machine) {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return "";
-  const auto init = Find<int (*)(unsigned)>(library, "cuInit");
-  const auto get_version = Find<int (*)(int*)>(library, "cuDriverGetVersion");
-  const auto get_count = Find<int (*)(int*)>(library, "cuDeviceGetCount");
-  const auto get_name = Find<int (*)(char*, int, int)>(library, "cuDeviceGetName");
-  const int status = init == nullptr ? -1 : init(0);
-  int version = 0, count = 0;
-  if (get_version == nullptr || get_version(&version) != 0) version = 0;
-  std::string lines = absl::StrCat("driver ", status, " ", version, "\n");
-  if (status != 0 || get_count == nullptr || get_name == nullptr || get_count(&count) != 0) return lines;
+  machine->has_driver = library != nullptr;
+  if (!machine->has_driver) return;
+  const GpuDriver driver({&dlsym, library});
+  machine->driver_status = driver.init == nullptr ? -1 : driver.init(0);
+  if (driver.version == nullptr || driver.version(&machine->driver_version) != 0) machine->driver_version = 0;
+  int count = 0;
+  if (machine->driver_status != 0 || driver.count == nullptr || driver.name == nullptr || driver.count(&count) != 0)
+    return;
   for (int device = 0; device < std::min(count, kMaxDevices); ++device) {
     char name[kNameBytes] = "";
-    if (get_name(name, kNameBytes - 1, device) == 0) absl::StrAppend(&lines, "device ", name, "\n");
+    if (driver.name(name, kNameBytes - 1, device) == 0) machine->devices.emplace_back(name);
   }
-  return lines;
 }
 
 std::vector<std::string> CuptiNames() {
@@ -63,39 +61,17 @@ std::vector<std::string> CuptiNames() {
   return names;
 }
 
-std::string AskCupti() {
+void AskCupti(GpuMachine* machine) {
   for (const std::string& name : CuptiNames()) {
     void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) continue;
-    const auto get_version = Find<int (*)(uint32_t*)>(library, "cuptiGetVersion");
-    uint32_t version = 0;
-    if (get_version == nullptr || get_version(&version) != 0) version = 0;
+    const auto get_version = reinterpret_cast<int (*)(uint32_t*)>(dlsym(library, "cuptiGetVersion"));
+    if (get_version == nullptr || get_version(&machine->cupti_version) != 0) machine->cupti_version = 0;
     struct link_map* map = nullptr;
     const bool is_known = dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr && map->l_name[0] != '\0';
-    return absl::StrCat("cupti ", version, " ", is_known ? map->l_name : name.c_str(), "\n");
-  }
-  return "";
-}
-
-void TakeLine(absl::string_view line, GpuMachine* machine) {
-  if (absl::ConsumePrefix(&line, "device ")) {
-    machine->devices.emplace_back(line);
+    machine->cupti = is_known ? map->l_name : name;
     return;
   }
-  const std::vector<absl::string_view> words = absl::StrSplit(line, absl::MaxSplits(' ', 2));
-  if (words.size() != 3) return;
-  if (words[0] == "driver") {
-    machine->has_driver =
-        absl::SimpleAtoi(words[1], &machine->driver_status) && absl::SimpleAtoi(words[2], &machine->driver_version);
-  } else if (words[0] == "cupti" && absl::SimpleAtoi(words[1], &machine->cupti_version)) {
-    machine->cupti = std::string(words[2]);
-  }
-}
-
-// "RmProfilingAdminOnly: 1": a parameter of the driver.
-bool RestrictsCounters() {
-  const std::string value = ValueIn("/proc/driver/nvidia/params", "RmProfilingAdminOnly");
-  return !value.empty() && value != "0";
 }
 
 bool HasMps() {
@@ -137,20 +113,6 @@ Finding TimesFinding(const GpuMachine& machine) {
           ""};
 }
 
-// Since CUDA 10.2 everyone may measure times of kernels and copies (tracing): CUPTI's documentation, "Limitations" of
-// 11.0; developer.nvidia.com/CUPTI_ERROR_INSUFFICIENT_PRIVILEGES.
-void AddCounterFinding(const GpuMachine& machine, std::vector<Finding>* findings) {
-  if (!machine.counters_are_restricted) return;
-  const bool hides_times = machine.cupti_version > 0 && machine.cupti_version <= kTracingForAll;
-  findings->push_back(
-      {"gpu-counters", hides_times ? Level::kWarning : Level::kOk, "",
-       absl::StrCat("the driver keeps GPU counters for administrators (RmProfilingAdminOnly: 1)",
-                    hides_times
-                        ? ", and this CUPTI with them times of kernels: only since CUDA 10.2 everyone has these."
-                        : "; times of kernels and copies are not affected."),
-       hides_times ? "Load the driver with NVreg_RestrictProfilingToAdminUsers=0, or use a newer CUPTI." : ""});
-}
-
 void AddSharingFinding(const GpuMachine& machine, std::vector<Finding>* findings) {
   std::vector<std::string> words;
   if (machine.has_mps) {
@@ -168,16 +130,14 @@ void AddSharingFinding(const GpuMachine& machine, std::vector<Finding>* findings
 
 GpuMachine LookAtGpus() {
   GpuMachine machine;
-  const auto ask = [](size_t) {
-    const std::string driver = AskDriver();
-    return driver.empty() ? "none\n" : driver + AskCupti();
+  const auto ask = [] {
+    GpuMachine found;
+    AskDriver(&found);
+    if (found.has_driver) AskCupti(&found);
+    return found;
   };
-  const std::vector<IsolatedResult> results = RunIsolated(1, kSeconds, ask, IsolatedMemory::kFree);
-  machine.trouble = absl::StrReplaceAll(results.front().failure, {{"reading it", "asking the driver"}});
-  for (const absl::string_view line : absl::StrSplit(results.front().bytes, '\n', absl::SkipEmpty())) {
-    TakeLine(line, &machine);
-  }
-  machine.counters_are_restricted = geteuid() != 0 && RestrictsCounters();
+  const std::string failure = AskIsolated(kSeconds, ask, &machine, IsolatedMemory::kFree);
+  machine.trouble = absl::StrReplaceAll(failure, {{"reading it", "asking the driver"}});
   machine.has_mps = HasMps();
   return machine;
 }
@@ -186,20 +146,17 @@ std::vector<Finding> GpuFindings(const GpuMachine& machine) {
   std::vector<Finding> findings = {DriverFinding(machine)};
   if (!machine.has_driver || machine.driver_status != 0 || machine.devices.empty()) return findings;
   findings.push_back(TimesFinding(machine));
-  AddCounterFinding(machine, &findings);
   AddSharingFinding(machine, &findings);
   return findings;
 }
 
 std::string CudaOfCupti(uint32_t version) {
-  // As listed in cupti_version.h.
-  constexpr const char* kVersions[] = {"4.0",  "4.1",  "5.0",  "5.5",  "6.0",  "6.5",  "7.0",  "8.0",  "9.0",
-                                       "9.1",  "10",   "11.0", "11.1", "11.2", "11.5", "11.6", "11.8", "12.0",
-                                       "12.2", "12.3", "12.4", "12.5", "12.6", "12.7", "12.8", "12.9", "12.9"};
-  // Number 7 is 6.5 again.
+  constexpr uint32_t kFirst = 13;  // as listed in cupti_version.h
+  constexpr const char* kVersions[] = {"11.0", "11.1", "11.2", "11.5", "11.6", "11.8", "12.0", "12.2",
+                                       "12.3", "12.4", "12.5", "12.6", "12.7", "12.8", "12.9", "12.9"};
   if (version >= 100000) return absl::StrCat(version / 10000, ".", version % 10000 / 100);
-  const uint32_t index = version >= 7 ? version - 2 : version - 1;
-  return version >= 1 && index < std::size(kVersions) ? kVersions[index] : "an unknown version";
+  const bool is_listed = version >= kFirst && version - kFirst < std::size(kVersions);
+  return is_listed ? kVersions[version - kFirst] : "an unknown version";
 }
 
 }  // namespace dlhook::analyzer::doctor

@@ -21,20 +21,19 @@ absl::Status RunProbe(const std::string& shim, const std::string& folder);
 
 // The GPUs of this machine, and whether CUPTI is available: queried in a child process.
 struct GpuMachine {
-  bool has_driver = false;               // libcuda.so.1 can be loaded
-  int driver_status = 0;                 // of cuInit; 0: success
-  int driver_version = 0;                // 13000: for CUDA 13.0
-  std::vector<std::string> devices;      // their names
-  std::string cupti;                     // path of the library; empty: not found by the loader or in CUDA_HOME
-  uint32_t cupti_version = 0;            // from cuptiGetVersion; 0: it finds no driver
-  std::string trouble;                   // why nothing more is known: a library crashed or hung
-  bool counters_are_restricted = false;  // NVreg_RestrictProfilingToAdminUsers, and this user is not one
+  bool has_driver = false;           // libcuda.so.1 can be loaded
+  int driver_status = 0;             // of cuInit; 0: success
+  int driver_version = 0;            // 13000: for CUDA 13.0
+  std::vector<std::string> devices;  // their names
+  std::string cupti;                 // path of the library; empty: not found by the loader or in CUDA_HOME
+  uint32_t cupti_version = 0;        // from cuptiGetVersion; 0: it finds no driver
+  std::string trouble;               // why nothing more is known: a library crashed or hung
   bool has_mps = false;
 };
 
 GpuMachine LookAtGpus();
 
-// Ids `gpu` and, if there is a GPU, `gpu-times`, `gpu-shared`, `gpu-counters`.
+// Ids `gpu` and, if there is a GPU, `gpu-times`, `gpu-shared`.
 std::vector<Finding> GpuFindings(const GpuMachine& machine);
 
 // "13.0", "12.9", "11.8": CUPTI has its own version numbers before CUDA 13.

@@ -57,11 +57,6 @@ Words FullyConnected(Numbers n) {
           ""};
 }
 
-Words Norm(Numbers n, int64_t batch) {
-  return {absl::StrCat("mb", batch, "ic", n[2], "ih", n[3], "iw", n[4]), TensorWord("data", n[12], FormatName(n[15])),
-          ""};
-}
-
 Words Pooling(Numbers n) {
   return {absl::StrCat("mb", n[0], "ic", n[1], "_", AxisWord('h', n[2], n[4], n[6], n[8]), "_",
                        AxisWord('w', n[3], n[5], n[7], n[9])),
@@ -69,32 +64,20 @@ Words Pooling(Numbers n) {
           n[19] == 2 ? "alg:pooling_avg" : "alg:pooling_max"};
 }
 
-Words RnnCell(Numbers n) {
-  const char* cell = n[8] == 3 ? "vanilla_lstm" : n[8] == 4 ? "vanilla_gru" : "vanilla_rnn";
-  return {absl::StrCat("l1t", n[13], "mb", n[2], "sic", n[1], "slc", n[3], "dhc", n[1], "dic", n[1]),
-          absl::StrCat(TensorWord("src_layer", n[9], "abc"), " ",
-                       TensorWord("wei_layer", n[9], n[12] == 64 ? "ckpacked" : "libxsmm"), " ",
-                       TensorWord("dst_layer", n[10], "abc")),
-          absl::StrCat("alg:", cell, " direction:unidirectional_left2right")};
-}
-
 struct LayerWords {
   Libxsmm::Layer layer;
   const char* primitive;
-  int count;  // of numbers
-  Words (*words)(Numbers);
+  int count = 0;  // of numbers
+  Words (*words)(Numbers) = [](Numbers) { return Words(); };
 };
 constexpr LayerWords kLayers[] = {
     {Libxsmm::CONVOLUTION, "convolution", 23, Convolution},
     {Libxsmm::FULLY_CONNECTED, "inner_product", 12, FullyConnected},
-    {Libxsmm::FUSED_BATCH_NORM, "batch_normalization", 18, [](Numbers n) { return Norm(n, n[0]); }},
-    {Libxsmm::FUSED_GROUP_NORM, "group_normalization", 18, [](Numbers n) { return Norm(n, n[0]); }},
+    {Libxsmm::FUSED_BATCH_NORM, "batch_normalization"},
+    {Libxsmm::FUSED_GROUP_NORM, "group_normalization"},
     {Libxsmm::POOLING, "pooling", 20, Pooling},
-    {Libxsmm::RNN_CELL, "rnn", 14, RnnCell},
-    {Libxsmm::SOFTMAX_LOSS, "softmax", 8,
-     [](Numbers n) {
-       return Words{absl::StrCat(n[0], "x", n[1]), TensorWord("data", n[6], FormatName(n[7])), ""};
-     }},
+    {Libxsmm::RNN_CELL, "rnn"},
+    {Libxsmm::SOFTMAX_LOSS, "softmax"},
     {Libxsmm::OPTIMIZER, "optimizer", 10,
      [](Numbers n) {
        return Words{absl::StrCat(n[1], "x", n[0]), TensorWord("data", n[8], FormatName(n[9])), "alg:sgd"};

@@ -23,7 +23,6 @@ inline constexpr absl::string_view kProductTypes[] = {"f32", "f64", "bf16", "int
 inline constexpr char kL2Read[] = "L2 read";
 inline constexpr char kL3Read[] = "L3 read";
 inline constexpr char kMemoryRead[] = "memory read";
-inline constexpr char kMemoryTriad[] = "memory triad";
 inline constexpr char kCallCost[] = "call";      // of a library, for an almost empty product
 inline constexpr char kDividing[] = "dividing";  // passing work to all threads and waiting for them
 inline constexpr char kGpuLaunch[] = "gpu launch";

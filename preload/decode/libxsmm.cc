@@ -115,7 +115,8 @@ void NameCode(uint64_t kernel, const void* real) {
   AddJitName(kernel, code.bytes, name);
 }
 
-// Where the description is in a handle, and what of it can be checked. Indices are of its numbers, -1: it has none.
+// Where the description is in a handle, and what of it can be checked. Indices are of its numbers, -1: it has none. Nothing is read
+// of layers that no program is known to use.
 struct LayerForm {
   int offset;    // in bytes
   int count;     // of numbers
@@ -128,11 +129,11 @@ constexpr LayerForm kForms[] = {
     {},
     {8, 23, 9, 15, 16, 17, 18, 19},  // convolution
     {0, 12, 3, 6, 7, 8, 9, 10},      // fully connected
-    {0, 18, 7, 11, 12, 13, 15, -1},  // fused batch norm
-    {0, 18, 7, 11, 12, 13, 15, -1},  // fused group norm
+    {},                              // fused batch norm
+    {},                              // fused group norm
     {0, 20, 8, 14, 15, 16, 18, -1},  // pooling
-    {0, 14, 5, 0, 9, 10, 11, 12},    // RNN cell, and its sequence's length after the description
-    {0, 8, 2, 5, 6, 6, 7, -1},       // softmax loss
+    {},                              // RNN cell
+    {},                              // softmax loss
     {0, 10, 2, 5, 7, 8, -1, 9},      // optimizer
 };
 

@@ -145,5 +145,11 @@ TEST_F(MachineFilesTest, PinningsOfTwoNodes) {
   EXPECT_EQ(Pinnings({0, 1}, root_ + "/none"), Pinned());
 }
 
+TEST_F(MachineFilesTest, NumbersOfProcessors) {
+  EXPECT_EQ(ProcessorNumbers("0-2,8"), (std::vector<int>{0, 1, 2, 8}));
+  for (const char* text : {"", "1-", "2-1", "0-1-2", "-1", "0-2000000000"})
+    EXPECT_EQ(ProcessorNumbers(text), std::nullopt);
+}
+
 }  // namespace
 }  // namespace dlhook::analyzer

@@ -238,30 +238,18 @@ TEST(GpuFindingsTest, SayWhatTimesToExpect) {
   machine.devices = {"NVIDIA H200"};
   EXPECT_EQ(levels(machine), (std::map<std::string, Level>{{"gpu", Level::kOk}, {"gpu-times", Level::kWarning}}));
   machine.cupti_version = 130001;
-  machine.counters_are_restricted = true;
-  EXPECT_EQ(levels(machine), (std::map<std::string, Level>{
-                                 {"gpu", Level::kOk}, {"gpu-times", Level::kOk}, {"gpu-counters", Level::kOk}}));
+  EXPECT_EQ(levels(machine), (std::map<std::string, Level>{{"gpu", Level::kOk}, {"gpu-times", Level::kOk}}));
   EXPECT_NE(GpuFindings(machine)[1].text.find("CUDA 13.0"), std::string::npos);
-  machine.cupti_version = 10;  // CUDA 9.1: only for root
   machine.devices = {"NVIDIA A100 MIG 1g.5gb"};
-  EXPECT_EQ(levels(machine), (std::map<std::string, Level>{{"gpu", Level::kOk},
-                                                           {"gpu-times", Level::kOk},
-                                                           {"gpu-counters", Level::kWarning},
-                                                           {"gpu-shared", Level::kNote}}));
+  EXPECT_EQ(levels(machine), (std::map<std::string, Level>{
+                                 {"gpu", Level::kOk}, {"gpu-times", Level::kOk}, {"gpu-shared", Level::kNote}}));
   machine.cupti.clear();
   EXPECT_EQ(levels(machine)["gpu-times"], Level::kNote);
 }
 
 TEST(GpuFindingsTest, VersionsOfCupti) {
-  for (const auto& [version, name] : std::map<uint32_t, std::string>{{1, "4.0"},
-                                                                     {6, "6.5"},
-                                                                     {7, "6.5"},
-                                                                     {8, "7.0"},
-                                                                     {12, "10"},
-                                                                     {18, "11.8"},
-                                                                     {26, "12.8"},
-                                                                     {28, "12.9"},
-                                                                     {130100, "13.1"}}) {
+  for (const auto& [version, name] :
+       std::map<uint32_t, std::string>{{13, "11.0"}, {18, "11.8"}, {26, "12.8"}, {28, "12.9"}, {130100, "13.1"}}) {
     EXPECT_EQ(CudaOfCupti(version), name) << version;
   }
   EXPECT_EQ(CudaOfCupti(0), "an unknown version");

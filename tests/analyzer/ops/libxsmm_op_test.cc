@@ -51,14 +51,6 @@ TEST(LibxsmmOpTest, WithoutNumbersTheKindIsKnown) {
             "libxsmm_dnn_execute_st");
 }
 
-TEST(LibxsmmOpTest, RnnCell) {
-  // threads, K, N, C, steps, blocks, LSTM, types, formats; the sequence's own length.
-  const Op op = Layer("layer: RNN_CELL pass: FORWARD number: [2, 32, 8, 16, 10, 16, 8, 16, 3, 1, 1, 128, 64, 5]");
-  EXPECT_EQ(op.kind, "rnn");
-  EXPECT_EQ(op.problem, "l1t5mb8sic32slc16dhc32dic32");
-  EXPECT_EQ(op.flops, 2 * 5 * 8 * 4 * 32 * (16 + 32));
-}
-
 TEST(LibxsmmOpTest, CopyIntoBlocks) {
   // NCHW, f32, an input; 16 channels in a block, width, height, blocks, images.
   const Op op = Layer("layer: COPY_IN number: [4, 1, 0, 3, 16, 2, 10, 1, 12, 3, 2, 0, 4]");
