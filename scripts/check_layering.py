@@ -19,7 +19,8 @@ import re
 import checks
 
 # Bottom to top. A folder inside another one is a separate room if it is named here, otherwise a part of the outer one.
-ANALYZER = ["model", "io", "import/kineto", "names", "xla", "ops", "reader", "peaks", "symbols", "stacks", "table", "calls", "layers",
+ANALYZER = ["model", "io", "import/kineto", "import/nsight", "import", "names", "xla", "ops", "reader", "peaks", "symbols", "stacks",
+            "table", "calls", "layers",
             "steps", "time", "layers/structure", "layers/functions", "layers/framework", "analysis", "gpu", "profile",
             "tables", "tables/network", "tables/calls", "tables/counters", "tables/gpu", "tables/ranks", "tables/run",
             "work", "diff", "findings", "whatif", "render", "answer", "doctor", "calibrate", "export", "page", "cli"]
@@ -29,7 +30,7 @@ APART = {("findings", "diff")}  # (user, used); the other way is against the ord
 ROOMS = {"analyzer": ANALYZER, "preload": PRELOAD}
 FROM_SHIM = {"base/function_table.h", "format", "abi", "counters", "drain", "unwind", "python", "runtime/config.h"}
 PROTOBUF = {"io",                    # finds the header of a trace
-            "import/kineto",         # writes packets of what torch.profiler recorded
+            "import/kineto",         # writes packets of what others recorded
             "xla",                   # XLA's own messages
             "ops", "reader",
             "symbols",               # what its child process tells, and its cache

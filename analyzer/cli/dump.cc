@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
-#include "analyzer/import/kineto/kineto_import.h"
+#include "analyzer/import/imported_traces.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/io/ring_file.h"
@@ -38,12 +38,15 @@ absl::Status DumpPackets(PacketReader* reader) {
 
 // Writes one process trace; errors go to `damage`.
 absl::Status DumpTrace(const std::string& path, absl::Status* damage) {
-  if (IsKinetoTrace(path)) {
-    const absl::StatusOr<ImportedTrace> imported = ImportKineto(path);
-    *damage = imported.ok() ? imported->damage : imported.status();
+  if (IsOthersTrace(path)) {
+    const absl::StatusOr<std::vector<ImportedTrace>> imported = ImportTraces(path);
+    *damage = imported.ok() ? imported->front().damage : imported.status();
     if (!imported.ok()) return absl::OkStatus();
-    PacketReader reader(path, {ByteChunk(imported->packets)});
-    return DumpPackets(&reader);
+    for (const ImportedTrace& trace : *imported) {
+      PacketReader reader(path, {ByteChunk(trace.packets)});
+      RETURN_IF_ERROR(DumpPackets(&reader));
+    }
+    return absl::OkStatus();
   }
   absl::StatusOr<TraceBytes> trace = TraceBytes::Open(path, DrainLeftoverRings);
   if (!trace.ok()) {

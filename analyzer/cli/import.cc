@@ -5,7 +5,7 @@
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"
-#include "analyzer/import/kineto/kineto_import.h"
+#include "analyzer/import/imported_traces.h"
 #include "analyzer/io/byte_source.h"
 
 namespace dlhook::analyzer::inline cli {
@@ -23,28 +23,33 @@ std::string NewTrace(const std::string& folder, const ImportedTrace& trace) {
 absl::StatusOr<int> RunImport(const Args& args) {
   ASSIGN_OR_RETURN(const RunFiles files, FindRun(args.operands()));
   for (const std::string& path : files.paths) {
-    if (!IsKinetoTrace(path)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": is no trace of torch.profiler's (JSON, also packed by gzip or zstd)"));
+    if (!IsOthersTrace(path)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ": is neither a trace of torch.profiler's (JSON, also packed) nor an SQLite export of Nsight Systems"));
     }
   }
   ASSIGN_OR_RETURN(const RunPlace place, MakeRunPlace(args, "import"));
   Progress progress(absl::StrJoin(args.operands(), " "));
   int exit_code = kExitOk, imported = 0;
+  LastTraces traces;
   for (const std::string& path : files.paths) {
     const absl::StatusOr<ByteSource> file = ByteSource::Open(path);
     const uint64_t all = file.ok() ? file->size() : 0;
-    const absl::StatusOr<ImportedTrace> trace =
-        ImportKineto(path, [&](uint64_t done) { progress.Show("reading", done, all); });
+    absl::StatusOr<std::vector<ImportedTrace>> of_file =
+        ImportTraces(path, [&](uint64_t done) { progress.Show("reading", done, all); });
     progress.Clear();
-    if (!trace.ok()) {
-      exit_code = Fail("import", trace.status());
+    if (!of_file.ok()) {
+      exit_code = Fail("import", of_file.status());
       continue;
     }
-    if (!trace->damage.ok()) {
-      exit_code = Fail("import", absl::StrCat(trace->damage.message(), "; what is before it is imported"));
+    if (const absl::Status& damage = of_file->front().damage; !damage.ok()) {
+      exit_code = Fail("import", absl::StrCat(damage.message(), "; what is before it is imported"));
     }
-    RETURN_IF_ERROR(WriteOutputFile(NewTrace(place.path, *trace), trace->packets, OutputKind::kBytes));
+    traces.Add(path, *std::move(of_file));
+  }
+  if (const std::string note = traces.Note(); !note.empty()) PrintError(absl::StrCat("import: ", note));
+  for (const LastTraces::Trace& trace : traces.Take()) {
+    RETURN_IF_ERROR(WriteOutputFile(NewTrace(place.path, trace.imported), trace.imported.packets, OutputKind::kBytes));
     ++imported;
   }
   if (imported == 0) {
@@ -61,7 +66,7 @@ absl::StatusOr<int> RunImport(const Args& args) {
 
 Command ImportCommand() {
   return {.name = "import",
-          .summary = "make a run of torch.profiler's traces",
+          .summary = "make a run of traces of torch.profiler or Nsight Systems",
           .operands = "TRACE...",
           .flags = {RunFolderFlag()},
           .examples = {{"dlhook import trace.json.gz -o RUN", "a run of one process"},

@@ -1,5 +1,7 @@
 #include "analyzer/findings/rules.h"
 
+#include "analyzer/model/release.h"
+
 namespace dlhook::analyzer::inline findings {
 namespace {
 
@@ -15,9 +17,9 @@ constexpr double kGpuCallNs = 50;
 constexpr double kMeasuredCallNs = 2200;
 constexpr double kMuch = 0.05;  // of the gain
 
-// What torch.profiler took for a trace of its own (analyzer/import/kineto) is not known.
+// What another tool took for its trace (analyzer/import) is not known.
 bool WasRecordedByOthers(const TraceModel& model) {
-  return !model.processes.empty() && model.processes.front().tool_version == "Kineto";
+  return !model.processes.empty() && !SeesLibraries(model.processes.front());
 }
 
 // From the start of a scope to that of the first one in it, half of a scope is recorded, and something is done: where that

@@ -6,6 +6,7 @@
 // samples met a function most, it is named; where most of it passes from the first tensor that is released to the last, that.
 
 #include "analyzer/findings/rules.h"
+#include "analyzer/model/release.h"
 #include "analyzer/model/scope_role.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -98,6 +99,8 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
       .sentence = absl::StrCat(WhoRuns(longest), " ",
                                is_blocked ? "is blocked"
                                : releases ? absl::StrFormat("releases tensors, %.0f at a time,", longest.released)
+                               : !SeesLibraries(facts.model().processes.front())
+                                   ? "runs code outside of operations, or waits (the trace does not tell which),"
                                : may_wait ? "runs Python or native code that calls no hooked library, or waits for "
                                             "another thread (states were not sampled),"
                                           : "runs Python or native code that calls no hooked library",

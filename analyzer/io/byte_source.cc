@@ -65,17 +65,22 @@ void FinishPaths(RunFiles* run) {
 }
 
 // Of a job's hosts, for example, each of which wrote a folder.
-std::vector<std::string> TracesInFolders(const std::vector<std::string>& folders) {
+std::vector<std::string> TracesInFolders(const std::vector<std::string>& folders, bool (*is_trace)(absl::string_view)) {
   std::vector<std::string> traces;
   std::error_code error;
   for (const std::string& folder : folders) {
     for (auto entry = std::filesystem::directory_iterator(folder, error);
          !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-      if (absl::EndsWith(entry->path().string(), kTraceSuffix)) traces.push_back(entry->path().string());
+      if (is_trace(entry->path().string())) traces.push_back(entry->path().string());
     }
   }
   return traces;
 }
+
+bool IsProcessTrace(absl::string_view path) { return absl::EndsWith(path, kTraceSuffix); }
+
+// Of other tools, as they name them.
+bool HasOthersName(absl::string_view path) { return HasJsonName(path) || absl::EndsWith(path, ".sqlite"); }
 
 absl::StatusOr<RunFiles> FindInFolder(const std::string& path, RunFiles run) {
   std::error_code error;
@@ -85,11 +90,12 @@ absl::StatusOr<RunFiles> FindInFolder(const std::string& path, RunFiles run) {
        !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     ++entries;
     const std::string file = entry->path().string();
-    (absl::EndsWith(file, kTraceSuffix) ? run.paths : others).push_back(file);
+    (IsProcessTrace(file) ? run.paths : others).push_back(file);
   }
   if (error) return FileError(path, "cannot list the folder", error.value());
-  if (run.paths.empty()) run.paths = TracesInFolders(others);
-  if (run.paths.empty()) absl::c_copy_if(others, std::back_inserter(run.paths), HasJsonName);
+  if (run.paths.empty()) run.paths = TracesInFolders(others, IsProcessTrace);
+  if (run.paths.empty()) absl::c_copy_if(others, std::back_inserter(run.paths), HasOthersName);
+  if (run.paths.empty()) run.paths = TracesInFolders(others, HasOthersName);
   // The program that failed or left an empty run here.
   const auto [key, silent, failure] = FirstLines(absl::StrCat(path, "/", kRunFileName));
   run.failure = failure;

@@ -3,7 +3,9 @@
 
 #include <filesystem>
 
-#include "analyzer/import/kineto/kineto_import.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/import/imported_traces.h"
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/reader/one_job.h"
 #include "analyzer/reader/trace_builder.h"
@@ -62,12 +64,6 @@ uint64_t SizeOf(const std::vector<std::string>& paths) {
 
 absl::Status LoadTrace(const std::string& path, const LoadOptions& options, double share, const ReadProgress& progress,
                        bool may_be_empty, TraceBuilder* builder) {
-  if (IsKinetoTrace(path)) {
-    const absl::StatusOr<ImportedTrace> imported = ImportKineto(path, progress);
-    if (!imported.ok()) return imported.status();
-    absl::Status status = builder->AddTrace(path, {ByteChunk(imported->packets)});
-    return status.ok() ? imported->damage : status;
-  }
   absl::StatusOr<TraceBytes> trace = TraceBytes::Open(path, options.drain_leftover);
   if (!trace.ok()) return trace.status();
   if (trace->empty() && !trace->leftover_status().ok()) return trace->leftover_status();
@@ -82,6 +78,12 @@ absl::Status LoadTrace(const std::string& path, const LoadOptions& options, doub
   if (share < 1) parts = ChooseParts(trace->chunks(), share, options.parts);
   absl::Status status = builder->AddTrace(path, trace->chunks(), progress, std::move(parts));
   return status.ok() ? trace->leftover_status() : status;
+}
+
+absl::Status ImportInto(const std::string& path, const ReadProgress& progress, LastTraces* imported) {
+  absl::StatusOr<std::vector<ImportedTrace>> traces = ImportTraces(path, progress);
+  if (traces.ok()) imported->Add(path, *std::move(traces));
+  return traces.status();
 }
 
 }  // namespace
@@ -149,6 +151,7 @@ absl::StatusOr<LoadedRun> LoadRun(const std::vector<std::string>& paths, const L
   const double fraction = static_cast<double>(most) / static_cast<double>(std::max<uint64_t>(all, 1));
   uint64_t done_before = 0;
   TraceBuilder builder(*files);
+  LastTraces imported;
   LoadedRun run;
   run.failure = files->failure;
   for (const std::string& file : files->paths) {
@@ -156,9 +159,22 @@ absl::StatusOr<LoadedRun> LoadRun(const std::vector<std::string>& paths, const L
     if (options.progress) progress = [&](uint64_t done) { options.progress(done_before + done, all); };
     const uint64_t bytes = SizeOf({file});
     const double share = bytes <= equal_share ? 1 : std::min(fraction, 1.0);
-    absl::Status status = LoadTrace(file, options, share, progress, holds_more, &builder);
+    absl::Status status = IsOthersTrace(file) ? ImportInto(file, progress, &imported)
+                                              : LoadTrace(file, options, share, progress, holds_more, &builder);
     if (!status.ok()) run.damage.push_back(std::move(status));
     done_before += bytes;
+  }
+  if (const std::string note = imported.Note(); !note.empty()) builder.Note(note);
+  // In a folder with traces there may be JSON of other kinds.
+  std::erase_if(run.damage, [&](const absl::Status& status) {
+    const bool is_other = paths.size() == 1 && !imported.is_empty() && absl::IsInvalidArgument(status);
+    if (is_other) builder.Note(status.message());
+    return is_other;
+  });
+  for (const LastTraces::Trace& trace : imported.Take()) {
+    absl::Status status = builder.AddTrace(trace.path, {ByteChunk(trace.imported.packets)});
+    if (status.ok()) status = trace.imported.damage;
+    if (!status.ok()) run.damage.push_back(std::move(status));
   }
   run.model = std::move(builder).Build();
   if (absl::Status status = CheckProcesses(&run.model); !status.ok()) return status;

@@ -1,6 +1,10 @@
 #include "analyzer/reader/one_job.h"
 
-#include "analyzer/import/kineto/kineto_import.h"
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/import/imported_traces.h"
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/reader/process_facts.h"
 #include "proto/trace.pb.h"
@@ -74,26 +78,28 @@ std::string WhyNot(const FolderFacts& one, const FolderFacts& other) {
   return "they have neither a job's id in common nor ranks";
 }
 
+// Processes that tell no ranks ran at one time.
 absl::Status CheckRanks(const TraceModel& model) {
   std::map<std::string, const ProcessInfo*> by_rank;
   for (const ProcessInfo& process : model.processes) {
-    if (!IsKinetoTrace(process.path) || model.processes.size() == 1) continue;
-    const std::string rank = RankOf(process);
+    if (!IsOthersTrace(process.path) || model.processes.size() == 1) continue;
+    const std::string own = RankOf(process);
+    const std::string rank = own.empty() ? absl::StrCat("process ", process.pid) : absl::StrCat("rank ", own);
     const auto [other, is_new] = by_rank.try_emplace(rank, &process);
-    const std::string count = RankCountOf(process), others = RankCountOf(*by_rank.begin()->second);
-    const std::string why = !is_new && rank.empty() ? "neither tells its rank"
-                            : !is_new               ? absl::StrCat("both have rank ", rank)
-                            : count != others       ? absl::StrCat("one is of ", others, " ranks, the other of ", count)
-                                                    : "";
-    if (why.empty()) continue;
     const ProcessInfo& one = is_new ? *by_rank.begin()->second : *other->second;
     const ProcessInfo& first = &one == &process ? *by_rank.rbegin()->second : one;
-    // As schedule(repeat=2) makes them.
-    const bool is_again = !is_new && one.pid == process.pid && one.start_ns != process.start_ns;
-    return absl::InvalidArgumentError(
-        absl::StrCat(first.file, " and ", process.file, " are not known to be of one job: ", why,
-                     "; expected one trace of each rank",
-                     is_again ? absl::StrCat(": of process ", process.pid, " those of one time") : ""));
+    const auto count = [](const ProcessInfo& of) { return RankCountOf(of).empty() ? "no" : RankCountOf(of); };
+    const bool are_apart = first.end_ns < process.start_ns || process.end_ns < first.start_ns;
+    const std::string why = !is_new ? absl::StrCat("both have ", rank)
+                            : count(one) != count(process)
+                                ? absl::StrCat("one is of ", count(one), " ranks, the other of ", count(process))
+                            : own.empty() && are_apart && first.path != process.path
+                                ? "neither tells its rank, and they are of different times"
+                                : "";
+    if (why.empty()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(first.file, " and ", process.file,
+                                                   " are not known to be of one job: ", why,
+                                                   "; expected one trace of each rank"));
   }
   return absl::OkStatus();
 }
@@ -102,7 +108,7 @@ absl::Status CheckTimesOfRanks(TraceModel* model) {
   constexpr double kMostSeconds = 86'400;               // clocks are not as far apart
   const ProcessInfo *first = nullptr, *last = nullptr;  // that ended first, that began last
   for (const ProcessInfo& process : model->processes) {
-    if (!IsKinetoTrace(process.path)) continue;
+    if (!IsOthersTrace(process.path)) continue;
     if (first == nullptr || process.end_ns < first->end_ns) first = &process;
     if (last == nullptr || process.start_ns > last->start_ns) last = &process;
   }
@@ -142,7 +148,7 @@ absl::Status CheckSameTime(const TraceModel& model) {
 
 absl::Status CheckOneJob(const RunFiles& files) {
   // Other tools' traces tell it when they are read: CheckRanks.
-  if (absl::c_all_of(files.paths, IsKinetoTrace)) return absl::OkStatus();
+  if (absl::c_all_of(files.paths, IsOthersTrace)) return absl::OkStatus();
   std::map<std::string, FolderFacts> folders;
   for (const std::string& path : files.paths) folders.try_emplace(FolderOf(path));
   if (folders.size() < 2) return absl::OkStatus();

@@ -385,6 +385,16 @@ class Planted(frameworks.Case):
             self.wait(at + 160, 660)
         self.assertIn("kernels of communication ran for 2.40 ms", self.report("--table", "collectives"))
 
+    def test_code_outside_of_operations(self):
+        for step in range(6):
+            at = step * 10_000
+            self.event("python_function", "train.py(3): step", at, 9990)
+            self.event("python_function", "nn.Module: Linear_0", at + 10, 2000)
+            self.event("cpu_op", "aten::mm", at + 20, 1900)
+            self.event("cpu_op", "aten::add", at + 9000, 500)
+        text = self.report()
+        self.assertIn("runs code outside of operations, or waits (the trace does not tell which), for", text)
+
     def test_what_was_not_recorded(self):
         self.event("cpu_op", "aten::mm", 10, 5)
         self.event("cuda_runtime", "cudaLaunchKernel", 12, 2, correlation=1)
@@ -421,6 +431,105 @@ class Planted(frameworks.Case):
         self.assertIn("Most of it is all-to-all.", text)
         self.events = []
         self.assertIn("In a pipeline, more micro-batches", self.exposed("send", "stage 1"))
+
+
+class Nsight(frameworks.Case):
+    """An export of Nsight Systems made here, after NVIDIA's SQLite Export Schema Reference. Times are in ns."""
+
+    TABLES = {
+        "StringIds": "id INTEGER PRIMARY KEY, value TEXT",
+        "TARGET_INFO_SESSION_START_TIME": "utcEpochNs INT",
+        "TARGET_INFO_GPU": "id INT, name TEXT, totalMemory INT, smCount INT, computeMajor INT, computeMinor INT",
+        "TARGET_INFO_CUDA_DEVICE": "gpuId INT, cudaId INT, pid INT",
+        "PROCESSES": "globalPid INT, pid INT, name TEXT",
+        "CUPTI_ACTIVITY_KIND_RUNTIME": "start INT, end INT, eventClass INT, globalTid INT, correlationId INT, nameId INT, returnValue INT",
+        "CUPTI_ACTIVITY_KIND_KERNEL": "start INT, end INT, deviceId INT, contextId INT, streamId INT, correlationId INT, globalPid INT,"
+        " demangledName INT, shortName INT, gridX INT, gridY INT, gridZ INT",
+        "CUPTI_ACTIVITY_KIND_MEMCPY": "start INT, end INT, deviceId INT, contextId INT, streamId INT, correlationId INT, globalPid INT,"
+        " bytes INT, copyKind INT, srcKind INT, dstKind INT",
+        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": "start INT, end INT, streamId INT, correlationId INT, globalPid INT, syncType INT",
+        "NVTX_EVENTS": "start INT, end INT, eventType INT, text TEXT, globalTid INT, textId INT",
+    }
+
+    def setUp(self):
+        super().setUp()
+        self.rows, self.strings, self.correlation = collections.defaultdict(list), {}, 0
+        self.rows["TARGET_INFO_SESSION_START_TIME"] = [(1_700_000_000_000_000_000,)]
+        self.rows["TARGET_INFO_GPU"] = [(0, "NVIDIA T4", 16 << 30, 40, 7, 5), (1, "NVIDIA A100-SXM4-40GB", 40 << 30, 108, 8, 0)]
+
+    def string(self, text):
+        return self.strings.setdefault(text, len(self.strings) + 1)
+
+    def range(self, pid, start, duration, text):
+        self.rows["NVTX_EVENTS"].append((start, start + duration, 59, None, pid << 24 | pid, self.string(text)))
+
+    def call(self, pid, function, start, duration):
+        self.correlation += 1
+        row = (start, start + duration, 0, pid << 24 | pid, self.correlation, self.string(function), 0)
+        self.rows["CUPTI_ACTIVITY_KIND_RUNTIME"].append(row)
+
+    def launch(self, pid, start, kernel, gpu_start, gpu_duration):
+        self.call(pid, "cudaLaunchKernel_v7000", start, 2000)
+        name = self.string(kernel)
+        row = (gpu_start, gpu_start + gpu_duration, 0, 1, 7, self.correlation, pid << 24, name, name, 2, 3, 1)
+        self.rows["CUPTI_ACTIVITY_KIND_KERNEL"].append(row)
+
+    def step(self, pid, at, sequence):
+        """A linear layer's forward and backward pass."""
+        self.range(pid, at, 900_000, f"step {sequence}")
+        self.call(pid, "cudaMemcpyAsync_v3020", at + 1000, 3000)
+        copy = (at + 5000, at + 9000, 0, 1, 7, self.correlation, pid << 24, 4096, 1, 1, 2)
+        self.rows["CUPTI_ACTIVITY_KIND_MEMCPY"].append(copy)
+        sizes = "[[64, 512], [512, 256]]"
+        self.range(pid, at + 10_000, 30_000, f"aten::mm, seq = {sequence}, op_id = {sequence}, sizes = {sizes}")
+        self.launch(pid, at + 12_000, "gemm", at + 20_000, 100_000)
+        node = f"MmBackward0, seq = {sequence}, op_id = 9"
+        self.range(pid, at + 150_000, 50_000, f"autograd::engine::evaluate_function: {node}")
+        self.range(pid, at + 152_000, 40_000, node)
+        self.range(pid, at + 154_000, 30_000, "aten::mm, op_id = 10, sizes = [[512, 64], [64, 256]]")
+        self.launch(pid, at + 156_000, "gemm", at + 160_000, 200_000)
+        self.range(pid, at + 400_000, 50_000, "Optimizer.step#SGD.step")
+        self.launch(pid, at + 410_000, "sgd", at + 415_000, 50_000)
+        self.call(pid, "cudaStreamSynchronize_v3020", at + 500_000, 300_000)
+        self.rows["CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"].append((at + 501_000, at + 799_000, 7, self.correlation, pid << 24, 3))
+
+    def write(self):
+        path = os.path.join(self.folder, "report.sqlite")
+        with sqlite3.connect(path) as tables:
+            for table, columns in self.TABLES.items():
+                rows = self.rows[table] if table != "StringIds" else [(number, text) for text, number in self.strings.items()]
+                if rows:  # as Nsight Systems leaves out the others
+                    tables.execute(f"CREATE TABLE {table} ({columns})")
+                    tables.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
+        return path
+
+    def test_training(self):
+        for pid in (77, 78):
+            self.rows["TARGET_INFO_CUDA_DEVICE"].append((1, 0, pid))
+            self.rows["PROCESSES"].append((pid << 24, pid, "/usr/bin/python3"))
+            for step in range(6):
+                self.step(pid, step * 1_000_000, step)
+        run = e2e.Run(self.write())
+        (layer,) = [row for row in run.table("layers") if row["layer"] == "matmul1"]
+        self.assertEqual((layer["gpu_forward"], layer["gpu_backward"]), (100_000, 200_000))
+        products = {(row["m"], row["n"], row["k"], row["calls"]) for row in run.table("gemm")}
+        self.assertEqual(products, {(64, 256, 512, 12), (512, 256, 64, 12)})
+        self.assertEqual({row["kind"] for row in run.table("steps")}, {"training"})
+        calls = {row["problem"]: row["calls"] for row in run.table("ops")}
+        self.assertEqual(calls["cudaStreamSynchronize stream 7"], 12)
+        self.assertEqual(calls["host-to-device 4096 bytes pinned async"], 12)
+        text = e2e.run([e2e.DLHOOK, "report", run.path]).out.decode()
+        self.assertRegex(text, r"2 processes")
+        self.assertIn("NVIDIA A100-SXM4-40GB", text)
+        self.assertNotIn("T4", text)
+        self.assertNotIn("torch.profiler", text)
+        self.assertNotIn("during step", text)
+
+    def test_what_is_no_export(self):
+        self.rows["PROCESSES"].append((7 << 24, 7, "python"))
+        result = e2e.run([e2e.DLHOOK, "report", self.write()])
+        self.assertEqual(result.code, 2)
+        self.assertIn(b"no calls of CUDA, GPU work or ranges of NVTX; expected the SQLite export of Nsight Systems", result.err)
 
 
 @e2e.unittest.skipUnless(os.path.isdir(DATA), "no ../shared/data/kineto beside the repository")

@@ -67,7 +67,8 @@ void EventKeeper::NoteTime(const Event& event) {
 }
 
 void EventKeeper::TakeHost(const Event& event) {
-  if (event.category == Category::kPython && !IsPythonFrame(event.name)) return;
+  const bool is_loop = event.category == Category::kPython && event.name == kLoopFunction;
+  if (event.category == Category::kPython && !is_loop && !IsPythonFrame(event.name)) return;
   std::vector<HostEvent>& events = kept_.threads[{event.process, event.thread}];
   if (kept_.threads.size() > kMostThreads) throw LimitError(absl::StrCat("more than ", kMostThreads, " threads"));
   if (event.category != Category::kPython) {
@@ -77,7 +78,7 @@ void EventKeeper::TakeHost(const Event& event) {
   events.push_back({.start_ns = event.start_ns,
                     .end_ns = event.start_ns + event.duration_ns,
                     .number = event.category == Category::kRuntime ? event.correlation : event.sequence,
-                    .name = NameOf(event.name),
+                    .name = NameOf(is_loop ? kInductorLoop : event.name),
                     .definition = event.category == Category::kOperator ? DefinitionOf(event) : 0,
                     .category = event.category});
 }

@@ -5,16 +5,18 @@
 #include <functional>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace dlhook::analyzer::inline kineto {
 
+// Of a process, whoever recorded it.
 struct ImportedTrace {
   std::string packets;  // the bytes of a process trace
   std::string program;  // as DefaultTraceName would have it: for a file's name
   uint32_t pid = 0;
-  absl::Status damage;  // why a part is missing
+  std::string identity;              // of the process: its number, machine and rank, as far as they are told
+  int64_t start_ns = 0, end_ns = 0;  // CLOCK_REALTIME
+  absl::Status damage = {};          // why a part is missing
 };
 
 // Whether the file is to be read by ImportKineto, and is no process trace.

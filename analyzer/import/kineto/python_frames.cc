@@ -86,11 +86,12 @@ void PythonFrames::Open(const std::string& name, int64_t end_ns) {
   const auto [place, is_new] = known_.try_emplace(name);
   Frame& frame = place->second;
   if (is_new && absl::StartsWith(name, kModule)) {
-    frame = {writer_->String(kModuleFile), writer_->String(kModuleFunction), 0, ObjectOf(name)};
+    frame = {writer_->String(kModuleFile), writer_->String(kModuleFunction), 0, ObjectOf(name), false};
   } else if (is_new) {
     string_view file, function;
     ReadPlace(name, &file, &frame.line, &function);
     frame.file = writer_->String(FullPath(file));
+    frame.is_inductors = absl::StrContains(file, "/torchinductor_");
     frame.function = writer_->String(function);
   }
   const uint32_t around = open_.empty() ? 0 : open_.back().object;

@@ -10,6 +10,9 @@ namespace dlhook::analyzer::inline kineto {
 // Whether the name is one of a Python function or module: built-in functions have no frames.
 bool IsPythonFrame(absl::string_view name);
 
+// What Inductor's code calls for each loop that it compiled for processors, and how it is named here.
+inline constexpr char kLoopFunction[] = "<built-in function kernel>", kInductorLoop[] = "inductor::loop";
+
 // The file of the program if the frame is of its outermost code, "train.py"; else empty.
 std::string ScriptOf(absl::string_view name);
 
@@ -23,12 +26,14 @@ class PythonFrames {
   void CloseUntil(int64_t ns) {
     while (!open_.empty() && open_.back().end_ns <= ns) open_.pop_back();
   }
+  bool IsInInductorsCode() const { return !open_.empty() && open_.back().frame.is_inductors; }
   // Id of the stack of open frames; 0: none is open.
   uint32_t Stack();
 
  private:
   struct Frame {
     uint32_t file = 0, function = 0, line = 0, object = 0;
+    bool is_inductors = false;
   };
   struct Module {
     uint32_t root = 0;

@@ -84,10 +84,11 @@ void ThreadPackets::Write(const ThreadKey& key, const std::vector<HostEvent>& ev
 
 void ThreadPackets::Begin(const std::vector<HostEvent>& events, size_t i) {
   const HostEvent& event = events[i];
-  if (event.category == Category::kPython) {
+  if (event.category == Category::kPython && kept_.names[event.name] != kInductorLoop) {
     frames_.Open(kept_.names[event.name], event.end_ns);
     return;
   }
+  if (event.category == Category::kPython && !frames_.IsInInductorsCode()) return;
   Open open{&event, open_.empty() ? event.end_ns : std::min(event.end_ns, open_.back().end_ns)};
   if (open_with_weights_ > 0) BeginWeights(event.start_ns);
   if (!open_.empty()) {

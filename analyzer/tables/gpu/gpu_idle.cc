@@ -110,7 +110,10 @@ class IdleTime {
     Kind kind = {piece.cause, piece.what};
     if (piece.index == kNone) return kind;
     if (piece.what == What::kCall) kind.index = kind.id = model_.calls.op[piece.index];
-    if (piece.what == What::kScope) {
+    const bool is_scope = piece.what == What::kScope;
+    if (is_scope && IsOwnCode(model_, piece.index) && model_.RoleOf(piece.index) != ScopeRole::kInput) {
+      kind.what = What::kPython;
+    } else if (is_scope) {
       kind.index = piece.index;
       kind.id = model_.scopes.look[piece.index].name;
     }

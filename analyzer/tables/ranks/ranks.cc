@@ -1,6 +1,7 @@
 // Table `ranks`: the processes of a run side by side: how evenly they are loaded, which waits for which.
 
 #include "analyzer/gpu/gpu_division.h"
+#include "analyzer/model/release.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
@@ -313,7 +314,7 @@ class RankTable {
       table->Note("The ranks ran on ", hosts.size(),
                   " machines: arrivals are only as exact as their clocks (CLOCK_REALTIME) agree.");
     }
-    const auto is_imported = [&](ProcessIndex process) { return model_.processes[process].tool_version == "Kineto"; };
+    const auto is_imported = [&](ProcessIndex process) { return !SeesLibraries(model_.processes[process]); };
     if (shown.size() > 1 && hosts.contains("") && absl::c_any_of(shown, is_imported)) {
       table->Note(
           "Not all machines of the ranks are known: arrivals are only as exact as their clocks (CLOCK_REALTIME) "

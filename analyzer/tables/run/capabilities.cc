@@ -4,6 +4,7 @@
 
 #include "absl/strings/escaping.h"
 #include "analyzer/io/byte_source.h"
+#include "analyzer/model/release.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/tables.h"
@@ -116,7 +117,8 @@ class Facts {
       if (capability.state == CapabilityState::kOn) ++sharers[capability.name];
     }
     for (const Mapping& mapping : process.mappings) AddMapping(index, mapping, sharers);
-    for (const Capability& capability : process.capabilities) AddCapability(index, capability, sharers);
+    for (const Capability& capability : process.capabilities)
+      AddCapability(index, capability, sharers, SeesLibraries(process));
     for (const Loss& loss : process.losses) AddLoss(loss);
   }
 
@@ -140,10 +142,11 @@ class Facts {
     Add(fact, is_library ? ToldBy(process, source) : 0, is_library && !family.empty() && sharers[source] == 1);
   }
 
-  void AddCapability(ProcessIndex process, const Capability& capability, std::map<std::string, int>& sharers) {
+  void AddCapability(ProcessIndex process, const Capability& capability, std::map<std::string, int>& sharers,
+                     bool is_own) {
     std::vector<std::string> words;
     if (!capability.reason.empty()) words.push_back(capability.reason);
-    if (const std::string advice = AdviceFor(capability); !advice.empty()) words.push_back(advice);
+    if (const std::string advice = AdviceFor(capability); is_own && !advice.empty()) words.push_back(advice);
     const bool is_counter = IsOfCounters(capability);
     const Fact fact = {.kind = is_counter ? "counter" : "tap",
                        .object = BaseName(capability.object),

@@ -65,7 +65,7 @@ TEST(OwnCostTest, WhatOthersTookToRecordIsNotKnown) {
   RunSpec spec;
   spec.layers = Layers(20);
   TrainingRun run(spec);
-  run.model().processes.front().tool_version = "Kineto";
+  run.model().processes.front().capabilities.push_back({.name = "library-calls", .state = CapabilityState::kAbsent});
   EXPECT_EQ(CostOfAllScopes(run), 0);
 }
 

@@ -126,6 +126,17 @@ TEST_F(Kineto, RangesOutliveTheFrameThatOpensThem) {
   EXPECT_THAT(files, ElementsAre("site-packages/torch/optim/sgd.py", "train.py"));
 }
 
+TEST_F(Kineto, LoopsThatInductorCompiled) {
+  const TraceModel model =
+      Model({Event("python_function", "train.py(3): step", 10, 90),
+             Event("python_function", "<built-in function kernel>", 12, 5),
+             Event("python_function", "/tmp/torchinductor_me/ab/cab.py(9): call", 20, 50),
+             Event("python_function", "<built-in function kernel>", 30, 15), Event("cpu_op", "aten::mm", 50, 5)});
+  ASSERT_EQ(model.scopes.size(), 2u);
+  EXPECT_EQ(model.names[model.scopes.look[0].name], "inductor::loop");
+  EXPECT_EQ(model.scopes.duration_ns[0], 15'000);
+}
+
 TEST_F(Kineto, Memory) {
   const auto event = [](double us, const std::string& args, int thread = 7) {
     return absl::StrCat(R"({"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 7, "tid": )", thread,
@@ -354,6 +365,8 @@ TEST_F(Kineto, Packed) {
               HasSubstr("the packed file is cut off here"));
 }
 
+TEST_F(Kineto, ByteOrderMark) { EXPECT_EQ(Trouble("bom.txt", "\xef\xbb\xbf" + Json(Product())), ""); }
+
 TEST_F(Kineto, RefusalsSayWhatWasExpected) {
   EXPECT_THAT(Trouble("a.json", "{\"a\": [1, 2]}"),
               HasSubstr("no list \"traceEvents\"; expected the JSON trace of torch"));
@@ -392,9 +405,37 @@ TEST_F(Kineto, TracesOfOneRankAreNotOneJob) {
   folder_.Write("c.json", Json(Product(), rank));
   EXPECT_THAT(std::string(LoadRun(folder_.path()).status().message()),
               EndsWith("both have rank 0; expected one trace of each rank"));
-  folder_.Write("c.json", absl::StrReplaceAll(Json(Product(), rank), {{"\"ts\": ", "\"ts\": 9"}}));  // later
-  EXPECT_THAT(std::string(LoadRun(folder_.path()).status().message()),
-              EndsWith("each rank: of process 7 those of one time"));
+}
+
+// As schedule(repeat=2) and tensorboard_trace_handler make them: the last time of each process counts.
+TEST_F(Kineto, OfSeveralTimesTheLastOne) {
+  const auto write = [&](const std::string& name, const std::string& time, int rank) {
+    const std::string facts = absl::StrCat("\"distributedInfo\": {\"rank\": ", rank, ", \"world_size\": 2},");
+    folder_.Write(name, absl::StrReplaceAll(Json(Product(), facts), {{"\"ts\": ", "\"ts\": " + time}}));
+  };
+  write("a.json", "9", 0);
+  write("b.json", "", 0);
+  write("c.json", "", 1);
+  write("d.json", "9", 1);
+  const absl::StatusOr<LoadedRun> run = LoadRun(folder_.path());
+  ASSERT_TRUE(run.ok()) << run.status();
+  std::vector<std::string> files;
+  for (const ProcessInfo& process : run->model.processes) files.push_back(process.file);
+  EXPECT_THAT(files, ElementsAre("a.json", "d.json"));
+  ASSERT_EQ(run->model.oddities.size(), 1u);
+  EXPECT_THAT(run->model.oddities.begin()->first, HasSubstr("of earlier times: b.json, c.json; to read one of these"));
+}
+
+// Torch before distributedInfo, or without torch.distributed.
+TEST_F(Kineto, ProcessesWithoutRanks) {
+  folder_.Write("a.json", Json(Product()));
+  folder_.Write("b.json", absl::StrReplaceAll(Json(Product()), {{"\"pid\": 7", "\"pid\": 8"}}));
+  const absl::StatusOr<LoadedRun> run = LoadRun(folder_.path());
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->model.processes.size(), 2u);
+  folder_.Write("c.json",
+                absl::StrReplaceAll(Json(Product()), {{"\"pid\": 7", "\"pid\": 9"}, {"\"ts\": ", "\"ts\": 9"}}));
+  EXPECT_THAT(std::string(LoadRun(folder_.path()).status().message()), HasSubstr("they are of different times"));
 }
 
 }  // namespace
