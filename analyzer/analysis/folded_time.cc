@@ -1,7 +1,5 @@
 #include "analyzer/analysis/folded_time.h"
 
-#include <tuple>
-
 #include "analyzer/model/beside.h"
 #include "analyzer/time/thread_activity.h"
 

@@ -1,8 +1,6 @@
 #include "analyzer/analysis/memory_use.h"
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/table/table_ops.h"
 #include "preload/format/taps.h"
 

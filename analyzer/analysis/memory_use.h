@@ -1,8 +1,6 @@
 // What memory was held for: the blocks that a framework's allocator gave out, by what is known of when each was allocated and freed.
 #pragma once
 
-#include <tuple>
-
 #include "analyzer/layers/attribution.h"
 #include "analyzer/steps/phases.h"
 

@@ -1,6 +1,5 @@
 #include "analyzer/analysis/sample_places.h"
 
-#include "absl/strings/str_replace.h"
 #include "analyzer/io/byte_source.h"
 
 namespace dlhook::analyzer::inline analysis {

@@ -1,9 +1,5 @@
 #include "analyzer/answer/answer.h"
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/step_parts.h"
 #include "analyzer/calls/op_labels.h"

@@ -1,13 +1,6 @@
 // The answer for programs: see answer.h. What does not fit is left out, the least important first, and counted.
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/answer/answer.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/step_parts.h"

@@ -1,10 +1,5 @@
 // The heaviest layers: see step_parts.h.
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/answer/step_parts.h"
 #include "analyzer/table/table_ops.h"
 

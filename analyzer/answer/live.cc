@@ -1,10 +1,5 @@
 #include "analyzer/answer/live.h"
 
-#include <cmath>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/answer/answer.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/standing.h"

@@ -1,10 +1,5 @@
 // What the answer says of the run as a whole: what ran where, and its memory.
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/gpu/gpu_division.h"

@@ -1,11 +1,6 @@
 // What the answer says of steps: see sentences.h.
 #include "analyzer/answer/sentences.h"
 
-#include <cmath>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/release.h"
 #include "analyzer/steps/step_assembly.h"

@@ -1,9 +1,5 @@
 #include "analyzer/answer/standing.h"
 
-#include <set>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/calls/scope_names.h"

@@ -1,8 +1,6 @@
 // Where the threads of a process stand that lives and records nothing any more.
 #pragma once
 
-#include <functional>
-
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline answer {

@@ -1,7 +1,5 @@
 #include "analyzer/answer/step_parts.h"
 
-#include <cmath>
-
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/calls/op_labels.h"

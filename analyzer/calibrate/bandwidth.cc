@@ -5,8 +5,6 @@
 #include <cstdlib>
 #include <thread>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/calibrate/measuring.h"
 #include "preload/format/processor_id.h"
 

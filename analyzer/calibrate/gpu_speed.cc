@@ -2,7 +2,6 @@
 // needed.
 #include <dlfcn.h>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/calibrate/measuring.h"
 
 namespace dlhook::analyzer::inline calibrate {

@@ -2,10 +2,6 @@
 
 #include <cstdlib>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/symbols/isolated.h"
 
 namespace dlhook::analyzer::inline calibrate {

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <functional>
 
 #include "absl/functional/function_ref.h"
 #include "analyzer/calibrate/this_machine.h"

@@ -5,8 +5,6 @@
 
 #include <thread>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/calibrate/measuring.h"
 
 namespace dlhook::analyzer::inline calibrate {

@@ -3,19 +3,11 @@
 #include <dlfcn.h>
 #include <link.h>
 
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <map>
-#include <set>
 #include <system_error>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/calibrate/measuring.h"
 
 namespace dlhook::analyzer::inline calibrate {

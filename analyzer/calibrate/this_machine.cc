@@ -8,13 +8,6 @@
 #include <fstream>
 #include <system_error>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "analyzer/calibrate/measuring.h"
 #include "analyzer/io/machine_files.h"
 #include "analyzer/tables/columns.h"

@@ -1,9 +1,5 @@
 // Autotuning through cuDNN's graph API: see choices.h.
-#include <set>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/calls/choices.h"
 #include "analyzer/calls/op_labels.h"
 

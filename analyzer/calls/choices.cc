@@ -1,8 +1,5 @@
 #include "analyzer/calls/choices.h"
 
-#include <set>
-
-#include "absl/strings/str_cat.h"
 #include "analyzer/model/op_kind.h"
 
 namespace dlhook::analyzer::inline calls {

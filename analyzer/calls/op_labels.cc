@@ -1,8 +1,5 @@
 #include "analyzer/calls/op_labels.h"
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/model/op_kind.h"
 #include "preload/format/taps.h"
 

@@ -1,12 +1,5 @@
 #include "analyzer/calls/python_places.h"
 
-#include <set>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "analyzer/calls/scope_names.h"
 
 namespace dlhook::analyzer::inline calls {

@@ -1,11 +1,5 @@
 #include "analyzer/calls/scope_names.h"
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/strip.h"
-
 namespace dlhook::analyzer::inline calls {
 namespace {
 

@@ -2,8 +2,6 @@
 // line here and a case in tests/analyzer/calls/gpu_layout_test.cc.
 #include "analyzer/calls/tensor_class.h"
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/op_kind.h"
 

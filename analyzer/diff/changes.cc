@@ -1,10 +1,5 @@
 #include "analyzer/diff/changes.h"
 
-#include <cmath>
-#include <tuple>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/table/table_ops.h"

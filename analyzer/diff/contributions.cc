@@ -1,9 +1,5 @@
 #include "analyzer/diff/contributions.h"
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/time/thread_activity.h"

@@ -1,6 +1,5 @@
 #include "analyzer/diff/diff_runs.h"
 
-#include "absl/strings/numbers.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/model/release.h"

@@ -1,11 +1,5 @@
 #include "analyzer/diff/diff_table.h"
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/tables/columns.h"
 
 namespace dlhook::analyzer::inline diff {

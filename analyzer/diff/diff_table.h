@@ -1,8 +1,6 @@
 // The changes of a table, as a table that every format can write.
 #pragma once
 
-#include <cmath>
-
 #include "analyzer/diff/changes.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/table/typed_columns.h"

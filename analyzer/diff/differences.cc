@@ -1,12 +1,6 @@
 // What two programs do differently: see difference.h.
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "analyzer/diff/contributions.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/diff/difference.h"

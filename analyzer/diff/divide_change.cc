@@ -1,10 +1,5 @@
 // A change divided: see causes.h.
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/diff/causes.h"
 #include "analyzer/diff/contributions.h"
 #include "analyzer/diff/diff_table.h"

@@ -1,8 +1,5 @@
 #include "analyzer/diff/measured_run.h"
 
-#include <cmath>
-
-#include "absl/strings/str_cat.h"
 #include "analyzer/diff/changes.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/table_ops.h"

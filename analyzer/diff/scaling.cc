@@ -1,6 +1,5 @@
 #include "analyzer/diff/scaling.h"
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/tables/columns.h"

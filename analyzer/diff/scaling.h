@@ -1,7 +1,6 @@
 // Runs of one program on increasing numbers of devices: the speed-up, and what limits it.
 #pragma once
 
-#include "absl/status/statusor.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/table/table.h"
 

@@ -1,8 +1,5 @@
 // The table `verdict`: see diff_runs.h.
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/diff/diff_runs.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/steps/measured_steps.h"

@@ -1,10 +1,6 @@
 // What this machine can count: opens and reads every counter once, in the same way as the shim.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "analyzer/doctor/finding.h"
 #include "analyzer/table/table.h"
 #include "preload/counters/counter_names.h"

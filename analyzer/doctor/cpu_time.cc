@@ -1,9 +1,6 @@
 // Pure functions.
 #include <thread>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/doctor/program_report.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/stacks/call_stacks.h"

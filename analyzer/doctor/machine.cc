@@ -11,11 +11,6 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/doctor/counter_trials.h"
 #include "analyzer/io/child_process.h"
 #include "analyzer/io/left_rings.h"

@@ -1,8 +1,6 @@
 // Pure functions.
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/doctor/program_report.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/render/escape.h"

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "absl/strings/match.h"
 #include "analyzer/io/byte_source.h"
 #include "preload/format/taps.h"
 

@@ -1,8 +1,6 @@
 // The result of a trial of a program: pure data and pure functions of what was examined and recorded.
 #pragma once
 
-#include <set>
-
 #include "analyzer/doctor/finding.h"
 #include "analyzer/doctor/process_look.h"
 #include "analyzer/model/trace_model.h"

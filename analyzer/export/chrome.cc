@@ -2,7 +2,6 @@
 // Times are microseconds with three decimals, which is exact.
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/str_format.h"
 #include "analyzer/export/exporter.h"
 #include "analyzer/export/timeline.h"
 #include "analyzer/render/escape.h"

@@ -7,7 +7,6 @@
 #include <system_error>
 
 #include "absl/base/casts.h"
-#include "absl/strings/match.h"
 #include "analyzer/export/exporter.h"
 #include "analyzer/export/raw_tables.h"
 #include "analyzer/io/child_process.h"

@@ -1,8 +1,5 @@
 // What ranks are compared by: their collective operations, and sums of their work. See raw_tables.h.
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_replace.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/export/raw_tables.h"

@@ -1,8 +1,5 @@
 #include "analyzer/export/raw_tables.h"
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/gpu/gpu_division.h"

@@ -1,7 +1,5 @@
 #include "analyzer/export/slice_labels.h"
 
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/profile/profile.h"
 #include "analyzer/profile/profile_nodes.h"

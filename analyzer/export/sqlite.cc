@@ -2,7 +2,6 @@
 // describe all of them. docs/exports.md documents it.
 #include <sqlite3.h>
 
-#include "absl/strings/str_replace.h"
 #include "analyzer/export/exporter.h"
 #include "analyzer/export/raw_tables.h"
 #include "analyzer/render/escape.h"

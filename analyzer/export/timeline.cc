@@ -1,9 +1,5 @@
 #include "analyzer/export/timeline.h"
 
-#include <set>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/export/slice_labels.h"
 #include "analyzer/layers/framework/torch_units.h"
 #include "analyzer/render/escape.h"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <deque>
-#include <functional>
 
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/model/trace_model.h"

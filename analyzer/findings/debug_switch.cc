@@ -9,7 +9,6 @@
 // torch.distributions checks the arguments of each distribution and each value, unless Python runs with -O: its operations are told
 // by the functions that call them, the gain is their time.
 
-#include "absl/strings/ascii.h"
 #include "analyzer/findings/rules.h"
 #include "preload/format/taps.h"
 

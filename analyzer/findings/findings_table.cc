@@ -1,8 +1,5 @@
 #include "analyzer/findings/findings_table.h"
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/work/source_lines.h"

@@ -2,11 +2,6 @@
 // passes before an update; many operations of few bytes, of pickled objects, of buffers, of an optimizer's parameters; a pipeline of
 // few microbatches.
 
-#include <cmath>
-#include <set>
-
-#include "absl/strings/numbers.h"
-#include "absl/strings/strip.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/scope_looks.h"

@@ -2,8 +2,6 @@
 // idle nanosecond to exactly one cause, so the gains are disjoint.
 #include "analyzer/gpu/gpu_idle.h"
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_replace.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/layers/functions/askers.h"

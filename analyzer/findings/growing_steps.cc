@@ -9,10 +9,7 @@
 // Inputs that are larger and larger explain it.
 // What grows is found by comparing the first third of the steps with the last: the outermost operations by name and
 // place, their number, and the time between them. The gain: a mean step less one at the start of the trend.
-#include <cmath>
-#include <numeric>
 
-#include "absl/strings/strip.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/steps/measured_steps.h"

@@ -7,11 +7,7 @@
 // Rows that are fetched one by one: an operation runs about as often as a batch has rows, or more often. More workers do the
 // same beside the step, and copy what they made: with rows of some microseconds each the step got 1.5 to 2.3 times slower by
 // that (torch 2.13). Fetching the batch at once made it 2 to 50 times faster.
-#include <cmath>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/work/preparing.h"
 #include "analyzer/work/source_lines.h"

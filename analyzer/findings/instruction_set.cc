@@ -7,9 +7,6 @@
 // for this shape, type or format; or a grouped convolution of small groups as a product for each. The same of products that the reference
 // BLAS computes (Netlib's, R's copy of it, GSL's), without vector instructions of its own or threads. The gain: at most the time.
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/gemm_shape.h"

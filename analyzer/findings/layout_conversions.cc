@@ -2,7 +2,6 @@
 //
 // Only activations count: weights must be converted after each update, whatever the network's format. Nothing is
 // reported if most of the network already computes in channels_last, or if the framework has no such format.
-#include "absl/algorithm/container.h"
 #include "analyzer/calls/tensor_class.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/op_kind.h"

@@ -12,7 +12,6 @@
 //
 // The gain of both: what these steps take beyond as many others, spread over all steps.
 
-#include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/work/generation.h"
 

@@ -7,7 +7,6 @@
 // The same of PyTorch's modules: operations that fill their parameters (torch/nn/init.py, reset_parameters, load_state_dict), or
 // copy them (copy.deepcopy), with what Python does between those.
 
-#include "absl/strings/strip.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/time/intervals.h"

@@ -8,7 +8,6 @@
 // PyTorch's own that update each tensor separately, and unless the program may update others by itself (add_) or copy the
 // gradients into a flat buffer that is updated as one (DeepSpeed's ZeRO).
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
 #include "analyzer/findings/rules.h"
 
 namespace dlhook::analyzer::inline findings {

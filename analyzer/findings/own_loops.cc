@@ -6,7 +6,6 @@
 // as long from 4 rows on, half as long with one row and a transposed other operand, as nn.Linear has it. How many rows
 // there are is not recorded, so in inference products are information.
 
-#include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/release.h"
 #include "analyzer/model/scope_looks.h"

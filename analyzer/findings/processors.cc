@@ -7,8 +7,6 @@
 // (libiomp5). Work that they could have a part in runs while an operation or call is recorded. What they used beyond,
 // they spun, or other threads of the program computed what dlhook does not see.
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
 
 namespace dlhook::analyzer::inline findings {

@@ -14,9 +14,6 @@
 // compiled code (CompiledFunction). Without gradients there is no such scope: then the look-ups of the inner graphs count.
 // The gain is at most that time, because the code between the graphs has to run somewhere.
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "analyzer/findings/rules.h"
 
 namespace dlhook::analyzer::inline findings {

@@ -11,10 +11,6 @@
 //   frozen layers         compute forward and never backward: whether the same inputs come again is not recorded, so information
 //   adapters              of low rank (LoRA): with a weight beside them a product with another weight, their sum
 
-#include <cmath>
-
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/table/typed_columns.h"

@@ -7,7 +7,6 @@
 //   3. add a victim and a near miss in tests/frameworks/test_findings.py (GPU rules: on the fakes).
 #pragma once
 
-#include "absl/strings/str_format.h"
 #include "analyzer/analysis/memory_use.h"
 #include "analyzer/findings/finding.h"
 #include "analyzer/table/table_ops.h"

@@ -11,9 +11,6 @@
 //                      to 1536x1536x1536. Reasons seen there: a side of at most 8 (up to 18 times slower an operation), an inner dimension
 //                      of 2 to 8 (8 times); none were transposed operands, leading dimensions (10 %) or sizes (40 %)
 
-#include <cmath>
-
-#include "absl/strings/ascii.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/peaks/peaks.h"

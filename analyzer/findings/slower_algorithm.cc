@@ -5,7 +5,6 @@
 //
 // Rule preparing-in-steps: warm-up work continues in steady steps: searching for algorithms, trials, creating
 // primitives. Sizes that differ between them within a layer are what changes.
-#include "absl/strings/str_join.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/onednn_text.h"

@@ -12,8 +12,6 @@
 //
 // Rule faster-form: modules of one list that are called one by one, and whose results are joined (cat, stack): heads, tables.
 
-#include <cmath>
-
 #include "analyzer/findings/rules.h"
 
 namespace dlhook::analyzer::inline findings {

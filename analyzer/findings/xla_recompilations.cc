@@ -7,9 +7,6 @@
 // for all their shapes are no loss: there must be several compilations, one of them in the later half of that time.
 // Tracing and lowering, which JAX does before, are not in it: at least so much is lost.
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/scope_looks.h"

@@ -1,6 +1,5 @@
 #include "analyzer/gpu/gpu_division.h"
 
-#include "absl/strings/numbers.h"
 #include "analyzer/steps/step_groups.h"
 
 namespace dlhook::analyzer::inline gpu {

@@ -3,8 +3,6 @@
 // threads.
 #pragma once
 
-#include <functional>
-
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/time/intervals.h"

@@ -1,8 +1,5 @@
 #include "analyzer/layers/attribution.h"
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/str_cat.h"
-
 namespace dlhook::analyzer::inline layers {
 namespace {
 

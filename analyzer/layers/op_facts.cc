@@ -3,10 +3,6 @@
 // To add a kind of op, add a line to kKinds.
 #include "analyzer/layers/op_facts.h"
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/op_cost.h"

@@ -1,8 +1,7 @@
 // An operation of a program that XLA compiled.
 #pragma once
 
-#include <cstdint>
-#include <string>
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline model {
 

@@ -1,6 +1,5 @@
 #include "analyzer/model/gemm_shape.h"
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/model/op_cost.h"
 #include "analyzer/model/op_kind.h"
 

@@ -1,14 +1,5 @@
 #include "analyzer/model/onednn_text.h"
 
-#include <utility>
-
-#include "absl/algorithm/container.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
-
 namespace dlhook::analyzer::inline model {
 namespace {
 

@@ -3,9 +3,6 @@
 // src/common/verbose.cpp (tags v0.21.5 (verbose.hpp), v1.0.4, v1.6, v2.4.4, v3.5, v3.7.1), the only definition.
 #pragma once
 
-#include <map>
-
-#include "absl/strings/string_view.h"
 #include "analyzer/model/op.h"
 
 namespace dlhook::analyzer::inline model {

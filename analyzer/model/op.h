@@ -1,13 +1,7 @@
 // A decoded op definition, for the tables: what was computed, on what, how, and its theoretical cost.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <variant>
-#include <vector>
-
+#include "analyzer/model/prelude.h"
 #include "analyzer/model/trace_enums.h"
 #include "proto/values.h"
 

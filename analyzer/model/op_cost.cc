@@ -1,8 +1,5 @@
 #include "analyzer/model/op_cost.h"
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "preload/format/record.h"
 
 namespace dlhook::analyzer::inline model {

@@ -3,8 +3,6 @@
 #include <cstddef>
 #include <iterator>
 
-#include "absl/algorithm/container.h"
-
 namespace dlhook::analyzer::inline model {
 
 std::string TypeName(DataType type) { return type == DataType::kUnknown ? "unknown" : EnumName(type); }

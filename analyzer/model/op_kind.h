@@ -3,7 +3,6 @@
 
 #include <initializer_list>
 
-#include "absl/strings/string_view.h"
 #include "analyzer/model/op.h"
 
 namespace dlhook::analyzer::inline model {

@@ -1,6 +1,5 @@
 // Totals per op, of calls and of aggregates (RunTotals), and what of the wall time is whose: a sweep over the calls, and the part
 // that aggregates represent.
-#include <functional>
 #include <queue>
 
 #include "analyzer/model/same_work.h"

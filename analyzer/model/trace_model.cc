@@ -1,8 +1,6 @@
 // Look-ups in the model.
 #include "analyzer/model/trace_model.h"
 
-#include "absl/strings/match.h"
-#include "absl/strings/strip.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/model/release.h"
 #include "preload/format/taps.h"

@@ -1,10 +1,6 @@
 // A run, ready for tables: immutable, columnar, times in nanoseconds on one axis for all processes.
 #pragma once
 
-#include <map>
-#include <tuple>
-
-#include "absl/types/span.h"
 #include "analyzer/model/compact_column.h"
 #include "analyzer/model/compiled_op.h"
 #include "analyzer/model/op.h"

@@ -1,9 +1,6 @@
 // Copies, launches, memory and collectives: calls of the CUDA runtime, the driver, NCCL and MPI.
 #include <iterator>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "analyzer/names/fold_names.h"
 #include "analyzer/ops/decode_op.h"
 

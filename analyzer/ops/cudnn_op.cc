@@ -1,13 +1,7 @@
 // Calls of cuDNN.
 //
 // To add an operation, add its line to kOperations, its enumerators to AlgorithmName, and its size to CudnnProblem.
-#include <utility>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/model/op_cost.h"
 #include "analyzer/ops/cudnn_problem.h"
 #include "analyzer/ops/decode_op.h"

@@ -1,14 +1,7 @@
 // Keys as in cuDNN 9.
-#include <map>
 #include <nlohmann/json.hpp>
 
-#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "analyzer/ops/cudnn_problem.h"
 #include "analyzer/ops/nvidia_names.h"
 

@@ -1,11 +1,5 @@
 #include "analyzer/ops/cudnn_problem.h"
 
-#include <numeric>
-
-#include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/model/op_cost.h"
 
 namespace dlhook::analyzer::inline ops {

@@ -1,8 +1,5 @@
 #include "analyzer/ops/decode_op.h"
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline ops {

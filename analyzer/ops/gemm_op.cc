@@ -1,7 +1,5 @@
 // Matrix products and other level-3 functions of BLAS, cuBLAS, cuBLASLt, cuSPARSE.
-#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/model/op_cost.h"
 #include "analyzer/ops/decode_op.h"
 #include "analyzer/ops/nvidia_names.h"

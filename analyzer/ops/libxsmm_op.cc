@@ -1,11 +1,5 @@
 // Layers of LIBXSMM. The numbers of a description have the names of libxsmm_dnn_….h of release 1.17.
-#include <utility>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/types/span.h"
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/model/op_cost.h"
 #include "analyzer/ops/decode_op.h"

@@ -1,8 +1,5 @@
 #include "analyzer/ops/nvidia_names.h"
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/str_cat.h"
-
 namespace dlhook::analyzer::inline ops {
 namespace {
 

@@ -2,8 +2,6 @@
 // (cublas_api.h and cublasLt.h of cuBLAS 13.1; those of cuDNN 9.24, which include 7's and 8's) remains a number.
 #pragma once
 
-#include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "analyzer/model/op.h"
 
 namespace dlhook::analyzer::inline ops {

@@ -5,12 +5,7 @@
 //      oneDNN's src/common/verbose.cpp (init_info_NAME);
 //   2. add its line to kShapes;
 //   3. if FLOPs are known, add the formula with its source to op_cost.h and its line to Flops().
-#include <utility>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/model/op_cost.h"
 #include "analyzer/ops/decode_op.h"

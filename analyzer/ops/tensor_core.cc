@@ -12,9 +12,6 @@
 //   - graph API: the engine's numerical note;
 //   - legacy: fma forbids them; default permits TF32 for f32 from compute capability 8.0 on and nothing before 8.0;
 //     tensor_op permits them for f16 and bf16; tensor_op_allow_conversion for f32 too.
-#include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/ops/decode_op.h"
 #include "analyzer/ops/nvidia_names.h"
 #include "proto/op.pb.h"

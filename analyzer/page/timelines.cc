@@ -1,6 +1,5 @@
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/str_join.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/gpu/gpu_division.h"

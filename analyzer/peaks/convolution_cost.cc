@@ -1,11 +1,6 @@
 // The formulas and their sources are in convolution_cost.h.
 #include "analyzer/peaks/convolution_cost.h"
 
-#include <cmath>
-
-#include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/model/op_kind.h"
 

@@ -1,10 +1,5 @@
 #include "analyzer/peaks/peaks.h"
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "preload/counters/counter_names.h"
 #include "preload/format/processor_id.h"
 

@@ -1,6 +1,5 @@
 #include "analyzer/profile/profile.h"
 
-#include "absl/strings/match.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/io/byte_source.h"
 

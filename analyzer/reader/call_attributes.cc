@@ -2,7 +2,6 @@
 // gives the number of addresses per call.
 #include "analyzer/reader/call_attributes.h"
 
-#include "absl/strings/match.h"
 #include "analyzer/model/limits.h"
 #include "preload/format/record.h"
 

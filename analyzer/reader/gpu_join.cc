@@ -1,7 +1,3 @@
-#include <numeric>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/reader/gpu_links.h"
 
 namespace dlhook::analyzer::inline reader {

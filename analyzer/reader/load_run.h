@@ -1,8 +1,6 @@
 // Loads a run from disk into a TraceModel, whatever state its traces are in.
 #pragma once
 
-#include <set>
-
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/trace_model.h"
 

@@ -1,7 +1,6 @@
 // One process trace after its last packet: times are mapped and calls nested now, because the clock sample after a call
 // determines its time.
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/reader/process_builder.h"
 #include "analyzer/reader/scope_nesting.h"
 #include "analyzer/reader/xla_builder.h"

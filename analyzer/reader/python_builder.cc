@@ -2,7 +2,6 @@
 // each number from its first use.
 #include "analyzer/reader/python_builder.h"
 
-#include "absl/strings/match.h"
 #include "analyzer/model/limits.h"
 #include "preload/format/taps.h"
 

@@ -1,7 +1,5 @@
 #include "analyzer/reader/thread_events.h"
 
-#include <numeric>
-
 #include "analyzer/model/call_finder.h"
 
 namespace dlhook::analyzer::inline reader {

@@ -1,6 +1,5 @@
 #include "analyzer/reader/trace_builder.h"
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/ops/decode_op.h"
 #include "analyzer/reader/gpu_builder.h"

@@ -1,6 +1,5 @@
 #include "analyzer/reader/trace_tail.h"
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/reader/clock_map.h"
 #include "analyzer/reader/one_job.h"

@@ -1,6 +1,5 @@
 #include "analyzer/reader/xla_builder.h"
 
-#include "absl/strings/match.h"
 #include "analyzer/model/op_cost.h"
 #include "analyzer/ops/decode_op.h"
 #include "preload/format/taps.h"

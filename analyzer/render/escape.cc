@@ -1,11 +1,6 @@
 // All of these go through text character by character and differ in how they replace a dangerous one.
 #include "analyzer/render/escape.h"
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "analyzer/render/text_columns.h"
 #include "preload/format/character.h"
 

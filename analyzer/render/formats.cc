@@ -1,8 +1,5 @@
 // The list of formats, and those that are written cell by cell: csv, Markdown.
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/render/text_columns.h"

@@ -2,7 +2,6 @@
 // One row per line, so that two reports can be compared as text. The format is documented in analyzer/README.md.
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/renderer.h"
 

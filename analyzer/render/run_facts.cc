@@ -1,9 +1,5 @@
 // Text for losses, capabilities and oddities.
-#include <set>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"
 #include "preload/format/taps.h"

@@ -1,9 +1,5 @@
 // Tables as text: aligned, within Report.width if possible, with remarks about the run below.
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/render/text_columns.h"
 

@@ -3,15 +3,7 @@
 #include "analyzer/render/text_columns.h"
 
 #include <iterator>
-#include <set>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/table/table_ops.h"

@@ -1,6 +1,5 @@
 #include "analyzer/stacks/call_stacks.h"
 
-#include "absl/strings/strip.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/names/fold_names.h"
 

@@ -17,7 +17,6 @@
 #pragma once
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/model/trace_model.h"
 

@@ -1,7 +1,4 @@
 // The batch size of a step, inferred from the shapes of its calls: see step_items.h.
-#include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "analyzer/layers/op_facts.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/steps/step_items.h"

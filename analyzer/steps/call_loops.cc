@@ -1,5 +1,4 @@
 #include <cstdlib>
-#include <numeric>
 
 #include "analyzer/steps/measured_steps.h"
 

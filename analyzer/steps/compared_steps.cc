@@ -1,9 +1,5 @@
 #include "analyzer/steps/compared_steps.h"
 
-#include <tuple>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/table/table_ops.h"
 

@@ -1,11 +1,6 @@
 #include "analyzer/steps/measured_steps.h"
 
-#include <cmath>
-#include <set>
-
 #include "absl/hash/hash.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/model/op_kind.h"

@@ -1,7 +1,6 @@
 // The activities of a process over time: see moments.h.
 #include "analyzer/steps/moments.h"
 
-#include "absl/strings/match.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/layers/op_facts.h"
 #include "analyzer/model/scope_looks.h"

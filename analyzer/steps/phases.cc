@@ -1,9 +1,6 @@
 // The steps and phases of a program: see phases.h.
 #include "analyzer/steps/phases.h"
 
-#include <set>
-
-#include "absl/strings/str_cat.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/moments.h"

@@ -1,8 +1,6 @@
 // Combines items into steps: see step_assembly.h.
 #include "analyzer/steps/step_assembly.h"
 
-#include <set>
-
 namespace dlhook::analyzer::inline steps {
 namespace {
 

@@ -1,5 +1,4 @@
 // Where training steps begin: see step_assembly.h.
-#include <set>
 
 #include "analyzer/steps/step_assembly.h"
 

@@ -1,8 +1,5 @@
 #include "analyzer/steps/step_groups.h"
 
-#include <tuple>
-
-#include "absl/strings/str_cat.h"
 #include "analyzer/steps/step_assembly.h"
 
 namespace dlhook::analyzer::inline steps {

@@ -1,8 +1,6 @@
 // Groups of steps that a table reports together: those of one process, kind and sort.
 #pragma once
 
-#include <set>
-
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/phases.h"

@@ -1,8 +1,6 @@
 // Combines moments into items: see step_items.h.
 #include "analyzer/steps/step_items.h"
 
-#include "absl/strings/match.h"
-
 namespace dlhook::analyzer::inline steps {
 namespace {
 

@@ -1,10 +1,5 @@
 // Names of steps: see step_assembly.h.
-#include <set>
-#include <tuple>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/steps/moments.h"
 #include "analyzer/steps/step_assembly.h"

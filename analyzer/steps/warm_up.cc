@@ -1,5 +1,4 @@
 // Marks warm-up steps: see step_assembly.h.
-#include <set>
 
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/step_assembly.h"

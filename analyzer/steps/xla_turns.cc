@@ -1,7 +1,5 @@
 // Which pass the operations of XLA's programs are in, and where steps end at the edges of windows.
-#include <set>
 
-#include "absl/strings/match.h"
 #include "analyzer/steps/step_assembly.h"
 
 namespace dlhook::analyzer::inline steps {

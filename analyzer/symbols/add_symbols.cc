@@ -6,8 +6,6 @@
 
 #include <cstdlib>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/names/fold_names.h"
 #include "analyzer/symbols/code_map.h"
 #include "analyzer/symbols/isolated.h"

@@ -3,9 +3,6 @@
 
 #include <dwarf.h>
 
-#include <algorithm>
-
-#include "absl/strings/str_cat.h"
 #include "analyzer/names/fold_names.h"
 
 namespace dlhook::analyzer::inline symbols {

@@ -4,8 +4,6 @@
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 
-#include <memory>
-
 #include "analyzer/symbols/resolve_object.h"
 
 namespace dlhook::analyzer::inline symbols {

@@ -2,11 +2,6 @@
 
 #include <cstdlib>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/machine_files.h"
 #include "analyzer/io/wait_stacks.h"

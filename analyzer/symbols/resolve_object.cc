@@ -7,13 +7,8 @@
 #include <ctime>
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "analyzer/io/run_folder.h"
 #include "analyzer/names/fold_names.h"
 #include "analyzer/symbols/elf_object.h"

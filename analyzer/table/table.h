@@ -3,13 +3,8 @@
 #pragma once
 
 #include <compare>
-#include <cstdint>
-#include <string>
-#include <variant>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline table {
 

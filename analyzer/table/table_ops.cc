@@ -3,13 +3,9 @@
 // Lists of columns, and the texts of cells.
 #include "analyzer/table/table_ops.h"
 
-#include <cmath>
 #include <mutex>
 
 #include "absl/container/node_hash_set.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/table/typed_columns.h"
 
 namespace dlhook::analyzer::inline table {

@@ -3,8 +3,6 @@
 
 #include <cstddef>
 #include <initializer_list>
-#include <optional>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "analyzer/table/table.h"

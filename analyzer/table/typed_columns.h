@@ -5,17 +5,10 @@
 //     Table table = NewTable("gemm", "Matrix products", columns, products);
 #pragma once
 
-#include <algorithm>
 #include <concepts>
-#include <functional>
 #include <initializer_list>
-#include <map>
-#include <optional>
-#include <set>
 #include <type_traits>
-#include <utility>
 
-#include "absl/algorithm/container.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline table {

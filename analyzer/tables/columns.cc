@@ -1,9 +1,5 @@
 #include "analyzer/tables/columns.h"
 
-#include <cmath>
-
-#include "absl/strings/str_cat.h"
-
 namespace dlhook::analyzer::inline tables {
 namespace {
 

@@ -2,11 +2,7 @@
 // Bounds of rows: sums of their calls'.
 #include "analyzer/tables/op_groups.h"
 
-#include <cmath>
-
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/columns.h"
 

@@ -5,7 +5,6 @@
 //   2. declare it in analyzer/tables/tables.h and add its line to TableKinds() in analyzer/tables/registry.cc.
 #pragma once
 
-#include "absl/status/statusor.h"
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/calls/choices.h"
 #include "analyzer/model/process_info.h"

@@ -2,10 +2,6 @@
 // process distributes.
 #include "analyzer/time/counter_division.h"
 
-#include <cmath>
-#include <numeric>
-#include <tuple>
-
 #include "analyzer/time/thread_activity.h"
 
 namespace dlhook::analyzer::inline time {

@@ -1,12 +1,6 @@
 // The formulas. To add one, add a line to the table.
 #include "analyzer/time/derived_metrics.h"
 
-#include <cmath>
-
-#include "absl/algorithm/container.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-
 namespace dlhook::analyzer::inline time {
 namespace {
 

@@ -2,8 +2,6 @@
 // table of formulas, each with the counters that it needs and its source.
 #pragma once
 
-#include <optional>
-
 #include "absl/functional/function_ref.h"
 #include "analyzer/table/table.h"
 

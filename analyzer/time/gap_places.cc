@@ -1,11 +1,6 @@
 #include "analyzer/time/gap_places.h"
 
-#include <set>
-#include <tuple>
-
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/time/thread_activity.h"
 #include "preload/format/compiler_files.h"
 

@@ -1,7 +1,5 @@
 #include "analyzer/time/sample_split.h"
 
-#include <cmath>
-
 #include "analyzer/time/thread_activity.h"
 #include "preload/format/taps.h"
 

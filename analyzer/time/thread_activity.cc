@@ -1,7 +1,5 @@
 #include "analyzer/time/thread_activity.h"
 
-#include <tuple>
-
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/steps/phases.h"
 #include "preload/format/taps.h"

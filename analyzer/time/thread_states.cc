@@ -1,13 +1,5 @@
 #include "analyzer/time/thread_states.h"
 
-#include <cmath>
-#include <numeric>
-#include <tuple>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-
 namespace dlhook::analyzer::inline time {
 namespace {
 

@@ -20,8 +20,6 @@
 // Instants without any activity are unattributed.
 #pragma once
 
-#include <functional>
-
 #include "absl/functional/function_ref.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/time/intervals.h"

@@ -1,7 +1,6 @@
 // Counts what a run does: see done_work.h.
 #include "analyzer/work/done_work.h"
 
-#include "absl/strings/match.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/model/op_kind.h"

@@ -1,8 +1,6 @@
 // What the compared steps of a run do, as counts: everything that needs no clock.
 #pragma once
 
-#include <set>
-
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/phases.h"
 

@@ -1,9 +1,5 @@
 #include "analyzer/work/machine_load.h"
 
-#include <set>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/time/thread_states.h"
 

@@ -1,8 +1,5 @@
 #include "analyzer/work/preparing.h"
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-
 namespace dlhook::analyzer::inline work {
 namespace {
 

@@ -1,8 +1,6 @@
 // The text of lines of the program.
 #pragma once
 
-#include <set>
-
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline work {

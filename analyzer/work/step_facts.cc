@@ -1,10 +1,5 @@
 #include "analyzer/work/step_facts.h"
 
-#include <cmath>
-#include <numeric>
-
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/op_kind.h"

@@ -1,7 +1,6 @@
 // What a step's time consists of: see step_work.h.
 #include "analyzer/work/step_work.h"
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/calls/tensor_class.h"

@@ -4,13 +4,8 @@
 // that weighs most in it. What XLA made without either (17 % of a step's time are usual, half of it is possible) belongs to
 // what uses its result, where that leads only to the update of a parameter, to the layer whose forward pass reads that
 // parameter, because then it is its gradient; else to what it is made of.
-#include <algorithm>
 
-#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/xla/xla_profiles.h"
 #include "proto/xla.pb.h"

@@ -1,11 +1,6 @@
 // See xla_profiles.h. Sizes come from a file: what is out of range leaves a product without a problem.
-#include <algorithm>
 #include <cstddef>
-#include <functional>
-#include <utility>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/xla/xla_profiles.h"
 #include "proto/xla.pb.h"
 

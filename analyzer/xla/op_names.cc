@@ -1,9 +1,3 @@
-#include <algorithm>
-
-#include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/xla/xla_profiles.h"
 
 namespace dlhook::analyzer::inline xla {

@@ -1,14 +1,8 @@
 #include "analyzer/xla/xla_profiles.h"
 
-#include <algorithm>
 #include <thread>
-#include <tuple>
-#include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "proto/xla.pb.h"
 
 namespace dlhook::analyzer::inline xla {

@@ -2,10 +2,6 @@
 // computed. Decoded here, so that libprotobuf's messages stay inside; damaged bytes give nothing, and say so.
 #pragma once
 
-#include <vector>
-
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/model/compiled_op.h"
 
 namespace dlhook::xla {

@@ -1,8 +1,4 @@
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/framework/framework_links.h"

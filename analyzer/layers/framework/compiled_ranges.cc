@@ -1,9 +1,5 @@
 // Compiled regions, recognized by their ranges: see framework_links.h.
-#include <set>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/framework/framework_links.h"
 #include "analyzer/time/gap_places.h"

@@ -1,8 +1,6 @@
 #include "analyzer/layers/framework/framework_links.h"
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/model/scope_looks.h"
 #include "preload/format/taps.h"

@@ -10,15 +10,7 @@
 // A layer's path ends before the first part that names an op, or one of the scopes that ops open inside a layer. Layers
 // are ordered by when the last of their forward nodes ran in the first step, because the executor starts whatever is
 // ready, such as variables and random numbers, first.
-#include <set>
-#include <tuple>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "analyzer/layers/framework/framework_links.h"
 
 namespace dlhook::analyzer::inline framework {

@@ -1,8 +1,5 @@
 // Layers of PyTorch's forward passes: see torch_units.h.
-#include <set>
-#include <tuple>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/layers/framework/torch_units.h"
 #include "analyzer/model/scope_looks.h"

@@ -1,6 +1,5 @@
 // Assigns PyTorch's scopes and backward nodes to layers: see framework_links.h. First which gradient each matrix product of a
 // backward node computes.
-#include <tuple>
 
 #include "absl/container/flat_hash_set.h"
 #include "analyzer/layers/framework/framework_links.h"

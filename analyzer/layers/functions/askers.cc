@@ -3,8 +3,6 @@
 // To add a library, or helpers through which a framework calls it, add a line to kLibraries or kHelpers.
 #include "analyzer/layers/functions/askers.h"
 
-#include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "analyzer/layers/functions/layer_functions.h"
 #include "preload/format/taps.h"
 

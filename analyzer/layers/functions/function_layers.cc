@@ -1,9 +1,5 @@
 // Layers from the functions above their calls: see layer_functions.h.
 
-#include <set>
-#include <tuple>
-
-#include "absl/strings/str_cat.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/layers/functions/layer_functions.h"
 #include "analyzer/layers/op_facts.h"

@@ -3,11 +3,6 @@
 // To add a framework: its methods in kMethods, words of its class names in kClassWords.
 #include "analyzer/layers/functions/layer_functions.h"
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/strip.h"
 #include "analyzer/calls/scope_names.h"
 
 namespace dlhook::analyzer::inline functions {

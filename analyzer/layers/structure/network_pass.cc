@@ -7,8 +7,6 @@
 // activations.
 #include "analyzer/layers/structure/network_pass.h"
 
-#include <set>
-
 #include "analyzer/model/limits.h"
 
 namespace dlhook::analyzer::inline structure {

@@ -1,8 +1,5 @@
 // Networks that repeat, and the layers that need reorders: see network_pass.h.
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/layers/structure/network_pass.h"
 #include "analyzer/model/op_cost.h"
 

@@ -3,7 +3,6 @@
 // The one that stays in place while the other moves, in a loop over images or from step to step. If everything stays in
 // place, layers must fit to each other: the rows of one are those of the next, its columns are what the next one sums
 // over.
-#include <cmath>
 
 #include "analyzer/layers/structure/reader.h"
 

@@ -5,9 +5,6 @@
 // (networks). Products that share matrices are handled separately (weights, reader.h).
 #include "analyzer/layers/structure/structure.h"
 
-#include <set>
-
-#include "absl/strings/str_cat.h"
 #include "analyzer/layers/op_facts.h"
 #include "analyzer/layers/structure/network_pass.h"
 #include "analyzer/steps/measured_steps.h"

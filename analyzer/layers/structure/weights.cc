@@ -7,7 +7,6 @@
 // stays in place, layers must fit to each other (the rows of one are those of the next, its columns are what the next
 // one sums over). Then equal steps tell about each other's products. What this does not decide stays open.
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/layers/structure/reader.h"
 
 namespace dlhook::analyzer::inline structure {

@@ -1,9 +1,6 @@
 // Table `algorithms`: which implementation and algorithm ran for each distinct problem, and who chose it. A problem
 // that ran in several ways has several rows; trials are left out.
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/tables/columns.h"

@@ -3,7 +3,6 @@
 // Table `stacks`: the heaviest stacks, native and Python frames merged: of all that steps spend time on, or of library
 // calls.
 
-#include "absl/strings/str_join.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/layers/functions/askers.h"
 #include "analyzer/model/same_work.h"

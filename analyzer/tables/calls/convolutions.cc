@@ -1,10 +1,6 @@
 // Table `convolutions`: what each convolution costs by each algorithm, so that a rate by the direct count (effective) and
 // the operations that were really done are told apart.
-#include <cmath>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/op_cost.h"
 #include "analyzer/peaks/convolution_cost.h"

@@ -1,7 +1,5 @@
 // Table `gemm`: matrix products by shape, from BLAS and oneDNN.
 
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/columns.h"

@@ -1,9 +1,6 @@
 // Table `layout`: tensors converted from one memory format to another.
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/tensor_class.h"
 #include "analyzer/model/same_work.h"

@@ -1,6 +1,5 @@
 #include "analyzer/tables/calls/move_ends.h"
 
-#include "absl/strings/match.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/layers/op_facts.h"
 #include "analyzer/model/op_kind.h"

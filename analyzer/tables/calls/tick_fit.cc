@@ -1,8 +1,5 @@
 #include "analyzer/tables/calls/tick_fit.h"
 
-#include <cmath>
-
-#include "absl/strings/str_cat.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer::inline tables {

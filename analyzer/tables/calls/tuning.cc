@@ -1,7 +1,5 @@
 // Table `tuning`: the cost of finding and preparing algorithms, separate from computing.
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/op_groups.h"

@@ -1,11 +1,5 @@
 // Tables `counters` and `counters_over_time`: counters of the processor and the kernel, by what the program did.
-#include <numeric>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/counters/counter_rows.h"
 #include "analyzer/time/counter_division.h"

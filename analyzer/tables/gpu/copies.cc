@@ -1,6 +1,5 @@
 // Table `copies`: memory copied and filled through the CUDA runtime and driver.
 
-#include "absl/strings/str_join.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/model/same_work.h"

@@ -1,7 +1,5 @@
 // Table `devices`: what each GPU was busy with, one row per device and process.
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"

@@ -1,7 +1,6 @@
 // Table `gpu_idle`: why GPUs do not compute, to the nanosecond. The rules are in gpu/gpu_idle.h.
 #include "analyzer/gpu/gpu_idle.h"
 
-#include "absl/strings/str_format.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_tables.h"

@@ -1,7 +1,5 @@
 #include "analyzer/tables/gpu/gpu_tables.h"
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 

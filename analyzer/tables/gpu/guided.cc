@@ -9,8 +9,6 @@
 // So overlap is relative to the smaller side (compute in the first, copies in the second). No thresholds are published:
 // those here are dlhook's own, and each row states its source.
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_tables.h"

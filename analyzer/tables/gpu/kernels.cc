@@ -1,9 +1,6 @@
 // Table `kernels`: executions on GPUs by kernel, layer and what launched them; where times of kernels are not known, launches by
 // kernel and launching op.
-#include <cmath>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/same_work.h"

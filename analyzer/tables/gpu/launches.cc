@@ -1,7 +1,5 @@
 // Table `launches`: the time from the request for a kernel to its start, by thread and by what requested it.
-#include <cmath>
 
-#include "absl/strings/str_format.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/step_groups.h"

@@ -1,11 +1,6 @@
 #include "analyzer/tables/network/layer_sums.h"
 
-#include <cmath>
-
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/calls/tensor_class.h"

@@ -1,8 +1,5 @@
 // Table `layers`: the cost of each layer of the network, forward and backward, in a mean step.
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/network/layer_columns.h"

@@ -1,8 +1,6 @@
 // When each rank arrived at the same collective call.
 #pragma once
 
-#include <tuple>
-
 #include "analyzer/steps/phases.h"
 
 namespace dlhook::analyzer::inline tables {

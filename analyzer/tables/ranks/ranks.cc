@@ -1,8 +1,5 @@
 // Table `ranks`: the processes of a run side by side: how evenly they are loaded, which waits for which.
-#include <cmath>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/step_groups.h"

@@ -3,9 +3,6 @@
 // One line per capability and reason of loss; those of taps are in preload/format/taps.h.
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/tables/columns.h"

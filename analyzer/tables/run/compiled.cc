@@ -1,7 +1,5 @@
 // Table `compiled`: the functions that torch.compile compiled, why again, and where it had to break a graph.
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/model/scope_looks.h"
 #include "analyzer/tables/columns.h"

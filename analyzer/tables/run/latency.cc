@@ -1,8 +1,5 @@
 // Table `latency`: how long requests take, by batch size.
-#include <numeric>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"

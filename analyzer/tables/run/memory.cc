@@ -1,6 +1,5 @@
 // Table `memory`: what the memory that a framework's allocator gave out is held for, by kind, layer and operator.
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/analysis/memory_use.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/gpu/gpu_division.h"

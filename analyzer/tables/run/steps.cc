@@ -2,7 +2,6 @@
 //
 // Table `phases`: a step's time by phase: input, forward, backward and update, by kind of step.
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/phases.h"

@@ -2,12 +2,7 @@
 //
 // Each row is a metric: a whole number in `value` with its `unit`, a `percent` where that makes sense (the note says of
 // what), and a sentence. Metrics that exist once per item have the item's name after a colon: "capability:onednn-tap".
-#include <numeric>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/scope_looks.h"

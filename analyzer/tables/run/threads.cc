@@ -1,7 +1,6 @@
 // Table `threads`: what each thread did: it ran, waited for a processor, or was blocked; in all, and in a mean step.
 // Stacks of blocked threads, read at looks from outside.
 
-#include "absl/strings/str_join.h"
 #include "analyzer/calls/python_places.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/stacks/call_stacks.h"
