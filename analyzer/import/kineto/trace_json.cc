@@ -419,6 +419,7 @@ bool LooksLikeJson(const std::string& path) {
   const absl::StatusOr<std::unique_ptr<UnpackedFile>> file = UnpackedFile::Open(path);
   if (!file.ok()) return false;
   string_view text = (*file)->Next();
+  absl::ConsumePrefix(&text, kByteOrderMark);
   text = absl::StripLeadingAsciiWhitespace(text);
   if (!absl::StartsWith(text, "{") && !absl::StartsWith(text, "[")) return false;
   text = absl::StripLeadingAsciiWhitespace(text.substr(1));  // a trace of dlhook's may begin with "\n{", then "B"
