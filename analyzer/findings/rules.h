@@ -42,6 +42,7 @@ struct EagerOps {
 EagerOps EagerOpsOf(const StepFacts& facts);
 
 std::vector<Finding> FindInputWait(const StepFacts& facts);
+std::vector<Finding> FindPoolWait(const StepFacts& facts);  // of the same rule
 std::vector<Finding> FindGpuIdle(const StepFacts& facts);
 std::vector<Finding> FindProcessorQuota(const StepFacts& facts);
 std::vector<Finding> FindBusyMachine(const StepFacts& facts);
@@ -57,7 +58,8 @@ std::vector<Finding> FindPreparing(const StepFacts& facts);
 std::vector<Finding> FindMadeAnew(const StepFacts& facts);
 bool MakesPipelinesAnew(const StepFacts& facts);  // the input belongs to that rule
 std::vector<Finding> FindRecompilations(const StepFacts& facts);
-std::vector<Finding> FindXlaRecompilations(const StepFacts& facts);  // of the same rule
+std::vector<Finding> FindXlaRecompilations(const StepFacts& facts);   // of the same rule
+std::vector<Finding> FindLongXlaCompilation(const StepFacts& facts);  // of warm-up
 bool SeesXlaCompilations(const StepFacts& facts);
 std::vector<Finding> FindGraphBreaks(const StepFacts& facts);
 std::vector<Finding> FindRecompileLimit(const StepFacts& facts);
@@ -118,6 +120,11 @@ std::vector<ThreadTime> ThreadsWithoutCalls(const StepFacts& facts);  // longest
 
 // " More than half of it passes in save (serialization.py).", or follows a call there; empty: in no package.
 std::string PackageFunctionText(const GapLines& lines);
+// What these lines, and the program's functions that they call, do slowly, as far as their text tells; empty: nothing.
+struct SlowText {
+  std::string text, advice;
+};
+SlowText SlowTextOf(const StepFacts& facts, const std::string& line, bool in_loop);
 // Per mean step: time between two lines that is long by itself, which slow-lines judges.
 double StretchesNs(const StepFacts& facts);
 // How often one row is multiplied with the same matrix in a step, at most, where most products of the forward pass are of
