@@ -216,7 +216,7 @@ GpuPace PaceOf(const StepFacts& facts) {
 
 bool IsOfGpu(const StepFacts& facts, const GpuPace& pace) {
   return (pace.asked_ns > 0 && pace.asked_ns < kGpuCounts * facts.step_ns()) ||
-         pace.work_ns >= (1 + kWorthSayingOfGpu) * facts.step_ns();
+         (pace.work_ns > 0 && pace.work_ns >= (1 + kWorthSayingOfGpu) * facts.step_ns());
 }
 
 std::string PaceSentence(const StepFacts& facts, const GpuPace& pace) {

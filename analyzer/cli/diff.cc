@@ -234,7 +234,7 @@ std::vector<OwnFinding> OwnFindingsOf(const std::vector<FindingChange>& changes)
     own.push_back({found->rule,
                    absl::StrCat(found->rule, place.empty() ? "" : absl::StrCat(" (", place, ")"), ": ",
                                 absl::StripSuffix(finding.sentence.substr(0, finding.sentence.find(". ")), ".")),
-                   finding.gain_ns, change.is_new, change.other_ns});
+                   finding.gain_ns, change.is_new, change.other_ns, finding.whole_ns});
   }
   return own;
 }

@@ -300,7 +300,9 @@ absl::StatusOr<RunsDiff> DiffRuns(const std::vector<AnalyzedRun>& base, const st
   diff.decision.parts = parts;
   for (OwnFinding& finding : own_findings) {
     const Runs& runs = finding.is_of_new ? new_side : base;
-    finding.steps = std::max(static_cast<double>(MainSteps(runs.front().options.analysis->steps()).AllCount()), 1.0);
+    const auto steps = static_cast<double>(MainSteps(runs.front().options.analysis->steps()).AllCount());
+    const auto run_ns = static_cast<double>(runs.front().model->wall_ns());
+    finding.steps = std::max(finding.whole_ns > 0 ? run_ns / finding.whole_ns : steps, 1.0);
   }
   AddLongerSteps(own_findings, before->run.steps, after->run.steps, diff.decision);
   const Pace& own = diff.decision.pace;

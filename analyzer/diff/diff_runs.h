@@ -20,7 +20,8 @@ struct OwnFinding {
   double gain_ns = 0;  // of a step of its side
   bool is_of_new = false;
   double other_ns = 0;  // the same on the other side
-  double steps = 1;     // of its side's run
+  double whole_ns = 0;  // of which the gain is a part; 0: a mean step
+  double steps = 1;     // of its side's run; with whole_ns how often that is in it
   // "NEW has growing-steps (…): …", or "NEW loses more to slow-lines (…): … (BASE: 145 us)".
   std::string Sentence() const;
 };

@@ -18,6 +18,7 @@ constexpr double kAroundWorthNaming = 0.2;        // change of a time outside of
 constexpr double kAroundLonger = 3;               // … and how many times the other side's: imports vary
 constexpr double kLongerTell = 2;                 // factor by which much longer steps change what is compared
 constexpr double kInterruptedWorthNoting = 0.01;  // part of the time
+constexpr double kUnseenTells = 0.3;              // of a step: time between calls that changes
 constexpr double kMuchLonger = 1.3;               // a median, of the other side's
 
 std::string PercentText(double part, double whole) {
@@ -211,12 +212,13 @@ void AddIntervalNote(const VerdictInput& input, Table& table) {
   }
 }
 
-// Of runs without steps: whether most of the change is known to be of something.
+// Whether most of the change is known to be of something; of steps: unless it is much and lies between calls.
 bool IsSeen(const VerdictInput& input) {
-  if (HasSteps(input)) return true;
+  const CauseKind unknown = HasSteps(input) ? CauseKind::kPython : CauseKind::kOther;
   double unknown_ns = 0;
-  for (const Cause& cause : input.causes) unknown_ns += cause.kind == CauseKind::kOther ? cause.change_ns : 0;
-  return 2 * std::abs(unknown_ns) < std::abs(input.decision->whole.change_ns());
+  for (const Cause& cause : input.causes) unknown_ns += cause.kind == unknown ? std::abs(cause.change_ns) : 0;
+  if (HasSteps(input) && unknown_ns < kUnseenTells * input.decision->whole.base_ns) return true;
+  return 2 * unknown_ns < std::abs(input.decision->whole.change_ns());
 }
 
 void AddPaceNote(const VerdictInput& input, Table& table) {

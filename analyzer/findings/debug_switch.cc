@@ -197,13 +197,18 @@ std::vector<Finding> FindDebugSwitch(const StepFacts& facts) {
   }
   const bool has_collectives = facts.counted().OpsThatBegin("c10d::") > 0;
   for (const DebugSetting& setting : kDebugSettings) {
-    const std::string value = facts.Setting(setting.variable);
+    std::string value = facts.Setting(setting.variable);
+    // The shim's name for one that the program sets itself (jax.config.update).
+    const std::string own_name = absl::AsciiStrToLower(setting.variable);
+    const bool is_own = value.empty() && absl::c_linear_search(facts.model().names, own_name);
+    if (is_own) value = "True";
     if (!IsOn(value) || (setting.of_gpu && !facts.HasGpuTimes())) continue;
     if (*setting.only != 0 && (value != setting.only || !has_collectives)) continue;
-    add(absl::StrCat(setting.variable, "=", value),
-        absl::StrCat(setting.variable, "=", value, " is set: ", setting.does),
-        absl::StrCat("Unset ", setting.variable, ", except to find errors."),
-        "table summary: the variables of the environment");
+    const std::string name = absl::StrCat(is_own ? own_name : setting.variable, "=", value);
+    add(name, absl::StrCat(name, " is set: ", setting.does),
+        is_own ? absl::StrCat("No jax.config.update(\"", own_name, "\", True), except to find errors.")
+               : absl::StrCat("Unset ", setting.variable, ", except to find errors."),
+        is_own ? "jax.config, read where XLA compiles" : "table summary: the variables of the environment");
   }
   return findings;
 }

@@ -210,11 +210,13 @@ void AddOwn(const FindingsOfRuns& side, const FindingsOfRuns& other, const std::
   for (const auto& [key, found] : own) {
     const auto same = others.find(key);
     const bool is_on_other = same != others.end() && 2 * same->second.runs > other.size();
-    const bool is_same_place = is_on_other && PlaceOf(found.first->finding) == PlaceOf(same->second.first->finding);
-    const double other_ns = is_same_place ? same->second.first->finding.gain_ns : 0;
+    const double gain_ns = found.first->finding.gain_ns;
+    const double same_ns = is_on_other ? same->second.first->finding.gain_ns : 0;
     if (2 * found.runs <= side.size()) continue;
-    if (!is_on_other || (other_ns > 0 && found.first->finding.gain_ns >= kMuchMore * other_ns))
-      changes.push_back({is_new, found.first, other_ns});
+    if (is_on_other && (same_ns == 0 || gain_ns < kMuchMore * same_ns)) continue;
+    // The other side has it elsewhere, and much less of it: here it has none.
+    const bool is_same_place = is_on_other && PlaceOf(found.first->finding) == PlaceOf(same->second.first->finding);
+    changes.push_back({is_new, found.first, is_same_place ? same_ns : 0});
   }
 }
 
@@ -232,7 +234,7 @@ std::vector<FindingChange> ChangedFindings(const FindingsOfRuns& base, const Fin
 
 bool IsCause(absl::string_view rule) {
   constexpr absl::string_view kSymptoms[] = {"page-faults",  "layout-conversions", "python-bound", "unfused-ops",
-                                             "machine-busy", "lower-precision",    "warm-up",      "gpu-idle"};
+                                             "machine-busy", "lower-precision",    "gpu-idle"};
   return !absl::c_linear_search(kSymptoms, rule);
 }
 

@@ -170,48 +170,67 @@ int KindOf(const std::string& op) {
   return 0;
 }
 
-// Of programs that XLA compiled.
-struct XlaHeavy {
-  absl::string_view program;  // its label begins so; empty: any
+// Of programs that XLA compiled, and TensorFlow's kernels.
+struct GraphHeavy {
   std::vector<absl::string_view> ops;
   const char* what;
   const char* advice;
 };
 
-const std::vector<XlaHeavy>& XlaHeavyOperations() {
-  static const auto& kHeavy = *new std::vector<XlaHeavy>{
-      {"compiled by XLA: jit_scatter",
-       {"copy"},
-       "A whole array is copied to change a part of it",
-       "x.at[...].set() and add() change it in place only inside of jax.jit, and only if x is made there or given up: "
-       "jax.jit(f, donate_argnums=...) around the function that does so."},
-      {"compiled by XLA: jit_dynamic_update_slice",
-       {"copy"},
-       "A whole array is copied to change a part of it",
-       "jax.lax.dynamic_update_slice changes it in place only inside of jax.jit, with the array donated: jax.jit(f, "
-       "donate_argnums=...)."},
-      {"",
-       {"debug_callback", "pure_callback", "io_callback"},
+const std::vector<GraphHeavy>& GraphHeavyOperations() {
+  static const auto& kHeavy = *new std::vector<GraphHeavy>{
+      {{"copy"},
+       "Whole arrays are copied",
+       "To change a part of one (x.at[i].set(), dynamic_update_slice) copies it, but inside of jax.jit where x is made "
+       "there or given up: jax.jit(f, donate_argnums=...) around the function that does so, x = f(x, ...)."},
+      {{"sort"},
+       "Whole arrays are sorted",
+       "jax.lax.top_k where only the largest are needed, jnp.max for one; XLA's sort is slow on CPUs, and np.sort "
+       "outside "
+       "of jit is often faster."},
+      {{"debug_callback", "pure_callback", "io_callback"},
        "Compiled code calls Python",
        "jax.debug.print and callbacks stop the compiled program each time: return the values (the second result of a "
        "scan's body) and look at them behind it, or call it in each n-th iteration (jax.lax.cond)."},
-  };
+      {{"PyFunc", "EagerPyFunc", "PyFuncStateless"},
+       "TensorFlow calls Python (tf.py_function, numpy_function, a generator, Keras's PyDataset)",
+       "TensorFlow's own operations, or arrays that were prepared before; of a PyDataset whole batches at once, "
+       "workers=N with use_multiprocessing=True."},
+      {{"UnsortedSegmentSum"},
+       "A sparse gradient (IndexedSlices of a table) is made as large as the table",
+       "An optimizer takes it as it is, and updates the rows of the batch alone: no tf.convert_to_tensor, "
+       "tf.clip_by_value or arithmetic on it (tf.clip_by_norm takes it; else on its .values)."},
+      {{"OneHot"},
+       "A one-hot matrix is made",
+       "In place of a product with it tf.gather(table, ids), or an Embedding layer; sparse_categorical_crossentropy "
+       "takes "
+       "the ids themselves."},
+      {{"WriteHistogramSummary", "WriteImageSummary", "WriteScalarSummary", "WriteSummary", "SaveV2"},
+       "Summaries or checkpoints are written",
+       "Each 100th step or each epoch is enough for curves: if step % 100 == 0, TensorBoard(update_freq=\"epoch\")."},
+      {{"Svd", "SelfAdjointEigV2", "MatrixInverse", "Qr", "MatrixSquareRoot", "MatrixLogarithm"},
+       "A whole matrix is decomposed or inverted",
+       "tf.linalg.solve(A, b) in place of inv(A) @ b; cholesky_solve where A stays; or not in each step."}};
   return kHeavy;
 }
 
-std::vector<Finding> InXla(const StepFacts& facts) {
+std::vector<Finding> InGraphs(const StepFacts& facts) {
   std::vector<Finding> findings;
-  for (const XlaHeavy& heavy : XlaHeavyOperations()) {
+  for (const GraphHeavy& heavy : GraphHeavyOperations()) {
     const auto is_in = [&](const WorkItem& item) {
-      return item.scope != nullptr && absl::c_linear_search(heavy.ops, item.scope->op) &&
-             absl::StartsWith(item.group->label, heavy.program);
+      if (item.scope == nullptr || item.doing.activity == ActivityKind::kDataLoading) return false;
+      absl::string_view name = facts.model().names[static_cast<size_t>(item.scope - facts.scope_names().data())];
+      if (absl::StrContains(name, "::")) return false;  // PyTorch's
+      name.remove_prefix(name.rfind(':') + 1);          // "path/one_hot:OneHot", "EagerLocalExecute: OneHot"
+      return absl::c_linear_search(heavy.ops, absl::StripPrefix(name, " "));
     };
     const double ns = facts.Sum(is_in);
     if (!facts.IsAtLeast(ns, kHeavyPercent)) continue;
     findings.push_back(
         {.where = facts.LayersOf(is_in),
          .line = facts.LineOfLongest(is_in),
-         .sentence = absl::StrFormat("%s in each %s: %s.", heavy.what, facts.StepNoun(), facts.PartOfStep(ns)),
+         .sentence = absl::StrCat(heavy.what, facts.HasSteps() ? absl::StrCat(" in each ", facts.StepNoun()) : "", ": ",
+                                  facts.PartOfStep(ns), "."),
          .gain_ns = ns,
          .evidence = "table work: this operation of the compiled program",
          .advice = heavy.advice});
@@ -222,9 +241,9 @@ std::vector<Finding> InXla(const StepFacts& facts) {
 }  // namespace
 
 std::vector<Finding> FindHeavyOperations(const StepFacts& facts) {
-  if (!facts.HasSteps() || facts.HasGpuTimes()) return {};
-  std::vector<Finding> findings = InXla(facts);
-  if (!facts.UsesTorch()) return findings;
+  if (facts.HasGpuTimes()) return {};
+  std::vector<Finding> findings = InGraphs(facts);
+  if (!facts.HasSteps() || !facts.UsesTorch()) return findings;
   Append(LongFilters(facts), findings);
   // What the backward pass needs is not the program's choice: embedding_dense_backward sorts.
   const auto refine = [&](int kind, ScopeIndex scope, ScopeIndex outermost) {

@@ -371,8 +371,55 @@ void AdviseOnInput(const StepFacts& facts, double ns, Finding& finding) {
   if (!absl::StartsWith(finding.advice, first)) finding.advice.insert(0, absl::StrCat(first, " Else: "));
 }
 
+// Of processes of a pool, which get items one by one from a parent that makes no recorded calls.
+std::vector<Finding> FindPoolWait(const StepFacts& facts) {
+  constexpr double kMostOfTime = 0.5;
+  constexpr size_t kLeastRequests = 50;
+  const TraceModel& model = facts.model();
+  const std::vector<bool> is_of_pool = facts.StacksWith([](const std::string& file, const std::string&) {
+    return absl::EndsWith(file, "/multiprocessing/pool.py") || absl::EndsWith(file, "/concurrent/futures/process.py") ||
+           absl::EndsWith(file, "/loky/process_executor.py");
+  });
+  const auto last = std::find(is_of_pool.rbegin(), is_of_pool.rend(), true);  // the first one may be an import's
+  if (last == is_of_pool.rend()) return {};
+  double in_ns = 0, all_ns = 0;
+  size_t processes = 0, requests = 0;
+  for (const StepTrack& track : facts.options().analysis->steps()) {
+    if (track.steps.empty()) continue;
+    const uint32_t pid = model.processes[track.process].pid;
+    if (absl::c_any_of(model.processes, [&](const ProcessInfo& child) { return child.parent_pid == pid; })) return {};
+    ++processes;
+    requests += track.steps.size();
+    for (const Step& step : track.steps) in_ns += static_cast<double>(step.end_ns - step.start_ns);
+    all_ns += static_cast<double>(track.steps.back().end_ns - track.steps.front().start_ns);
+  }
+  // Between two calls of a step a process may wait, too.
+  double blocked_ns = 0;
+  for (const GapLines& lines : GapLinesOf(facts)) blocked_ns += lines.blocked_ns.value_or(0);
+  in_ns *= 1 - std::min(blocked_ns / facts.step_ns(), 1.0);
+  const double between_ns = all_ns - in_ns, count = static_cast<double>(requests);
+  if (requests < kLeastRequests || between_ns < kMostOfTime * all_ns) return {};
+  return {{.where = "processes of a pool",
+           .line = facts.LineOfStack(static_cast<StackIndex>(is_of_pool.rend() - last - 1)),
+           .sentence = absl::StrFormat("Processes of a pool (%d) compute for %.0f %% of the time from their first "
+                                       "request to their last: beside each request of %s, %s pass in which they wait "
+                                       "for an item, unpickle it, send a result, or run other code of this function.",
+                                       processes, 100 * in_ns / all_ns, HumanTime(in_ns / count),
+                                       HumanTime(between_ns / count)),
+           .gain_ns = between_ns / count,
+           .evidence = "table steps: the time between the requests of each process",
+           .advice =
+               "Give the processes what is the same for all items once (Pool(initializer=...), a global before they "
+               "start, shared memory), many items at a time (chunksize=, arrays of rows), and small results back; "
+               "what takes less than sending it, compute in the program itself. dlhook run --sample tells whether the "
+               "function itself takes the time.",
+           .whole_ns = all_ns / count,
+           .whole = "the time of these processes"}};
+}
+
 std::vector<Finding> FindInputWait(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.HasGpuTimes()) return {};  // with a GPU only its idle time counts: gpu-idle
+  if (std::vector<Finding> pool = FindPoolWait(facts); !pool.empty()) return pool;
   if (MakesPipelinesAnew(facts)) return {};
   const double waited_ns =
       facts.Sum([](const WorkItem& item) { return item.doing.activity == ActivityKind::kDataLoading; });

@@ -90,7 +90,13 @@ std::string Advice(const StepFacts& facts, const Reasons& reasons) {
     return has_workers
                ? "The workers are late there, or begin another epoch: more batches ahead (prefetch_factor), cheaper "
                  "transforms, or a longer epoch."
-               : "The input begins anew there: keep what it prepares (a cache), or prepare it during the steps before.";
+               : absl::StrCat(
+                     facts.Uses("TensorFlow")
+                         ? "Dataset.shuffle(n) fills its buffer of n at the start of each epoch: before what is "
+                           "costly (map, decoding) it holds indices or file names; or take a smaller n. "
+                         : "",
+                     "The input begins anew there: keep what it prepares (a cache), or prepare it during the "
+                     "steps before.");
   }
   return "Look at what the program does in these steps: do it more rarely, or beside the steps (another thread or "
          "process).";
@@ -116,16 +122,24 @@ std::vector<Finding> FindLongSteps(const StepFacts& facts) {
   if (!have_reason && !is_idle && extra_ns < kOthersSliceNs) return {};
   if (!FindRecompilations(facts).empty()) return {};
   const std::string when = WhenInterrupted(steps), done = DoneInEach(reasons);
-  return {{.where = "much longer steps",
-           .line = reasons.lines != nullptr ? reasons.lines->text : "",
-           .sentence = absl::StrFormat("%d of %.0f %ss%s take %s on average, the others %s%s%s.", steps.interrupted,
-                                       all, facts.StepNoun(), when.empty() ? "" : absl::StrCat(" (", when, ")"),
-                                       HumanTime(mean_ns), HumanTime(facts.step_ns()), done.empty() ? "" : ": ", done),
-           .gain_ns = longer * extra_ns / all,
-           .confidence = have_reason ? Confidence::kHigh : Confidence::kMedium,
-           .evidence = "table steps: the durations; the time is spread over all steps",
-           .advice = Advice(facts, reasons),
-           .whole_ns = steps.MeanWithInterruptedNs()}};
+  Finding finding = {
+      .where = "much longer steps",
+      .line = reasons.lines != nullptr ? reasons.lines->text : "",
+      .is_in_loop = true,
+      .sentence = absl::StrFormat("%d of %.0f %ss%s take %s on average, the others %s%s%s.", steps.interrupted, all,
+                                  facts.StepNoun(), when.empty() ? "" : absl::StrCat(" (", when, ")"),
+                                  HumanTime(mean_ns), HumanTime(facts.step_ns()), done.empty() ? "" : ": ", done),
+      .gain_ns = longer * extra_ns / all,
+      .confidence = have_reason ? Confidence::kHigh : Confidence::kMedium,
+      .evidence = "table steps: the durations; the time is spread over all steps",
+      .advice = Advice(facts, reasons),
+      .whole_ns = steps.MeanWithInterruptedNs()};
+  if (reasons.lines == nullptr || reasons.starting > 0 || reasons.input_ns > 0) return {finding};
+  const SlowText known = SlowTextOf(facts, finding.line, finding.is_in_loop);
+  if (known.text.empty()) return {finding};
+  finding.sentence.insert(finding.sentence.size() - 1, absl::StrCat(" (among these lines: ", known.text, ")"));
+  finding.advice = known.advice;
+  return {finding};
 }
 
 // Of a training: validation, again and again, takes longer than the steps themselves.
@@ -214,6 +228,7 @@ std::vector<Finding> FindLongerSteps(const StepFacts& facts) {
 }
 
 std::vector<Finding> FindLongWarmUp(const StepFacts& facts) {
+  if (std::vector<Finding> compiled = FindLongXlaCompilation(facts); !compiled.empty()) return compiled;
   // A part of a run has all of its warm-up, but not all of its steps.
   if (!facts.HasSteps() || !facts.model().read_spans.empty()) return {};
   // First steps may have been slow for another reason. The steady ones tell: the program's own compilers are done there.

@@ -310,7 +310,10 @@ std::vector<Finding> FindFloat64(const StepFacts& facts) {
                RunsPython(facts.model()) ? ": NumPy makes float64 by default (dtype=np.float32, x.astype(np.float32))"
                                          : "; libraries have the same functions for float32 (sgemm for dgemm), but not "
                                            "every language has such numbers (R has none)",
-               facts.UsesTorch() ? "; a float64 array makes float64 tensors (torch.from_numpy(x).float())." : "."),
+               facts.UsesTorch()          ? "; a float64 array makes float64 tensors (torch.from_numpy(x).float())."
+               : facts.Uses("JAX")        ? "; JAX takes it only with jax_enable_x64 (or JAX_ENABLE_X64)."
+               : facts.Uses("TensorFlow") ? "; or tf.keras.backend.set_floatx."
+                                          : "."),
            .changes_numerics = true}};
 }
 

@@ -151,7 +151,99 @@ std::vector<Finding> FindModulesMadeAnew(const StepFacts& facts) {
   return findings;
 }
 
+// TensorFlow's graphs of sessions (TensorFlow 1): steps run operations of names that no step before has run.
+std::vector<Finding> FindGrowingGraph(const StepFacts& facts) {
+  constexpr double kMostSteps = 0.8, kLeastPercentOutside = 10;
+  const TraceModel& model = facts.model();
+  if (!facts.HasSteps() || !facts.Uses("TensorFlow")) return {};
+  std::set<NameIndex> known;
+  std::map<size_t, std::string> first;  // by step: a new operation
+  bool has_sessions = false;
+  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
+    const ScopeLook& look = model.scopes.look[scope];
+    has_sessions |= model.names[look.name] == "SessionRun";
+    if (look.kind != ScopeKind::kGraphNode || !known.insert(look.name).second) continue;
+    if (const size_t step = facts.StepOfScope(scope); step != kNone) first.try_emplace(step, model.names[look.name]);
+  }
+  if (!has_sessions || static_cast<double>(first.size()) < kMostSteps * facts.count()) return {};
+  const double ns = facts.Sum([](const WorkItem& item) { return item.doing.activity == ActivityKind::kNotSeen; });
+  if (!facts.IsAtLeast(ns, kLeastPercentOutside)) return {};
+  const std::vector<GapLines>& gaps = GapLinesOf(facts);
+  return {
+      {.where = "graph",
+       .line = gaps.empty() ? "" : gaps.front().text,
+       .sentence = absl::StrFormat(
+           "The program adds operations to TensorFlow's graph in each %s (%d of %.0f run a new one, as %s), and the "
+           "session prepares the graph again: Python and the session take %s.",
+           facts.StepNoun(), first.size(), facts.count(), first.rbegin()->second, facts.PartOfStep(ns)),
+       .gain_ns = ns,
+       .evidence = "operations of the graph whose names no step before has; time that is not seen",
+       .advice = "Build the graph before the loop: what changes is a placeholder (feed_dict) or a variable, tf.assign "
+                 "and all operations are made once; graph.finalize() raises where one is added."}};
+}
+
+// Processes of one program that begin one behind the other: each imports, opens and loads again before it computes.
+std::vector<Finding> FindProcessesMadeAnew(const StepFacts& facts) {
+  constexpr size_t kLeastProcesses = 6;
+  constexpr double kLeastOfRun = 0.2;
+  const TraceModel& model = facts.model();
+  std::map<ProcessIndex, Interval> recorded;  // from the first call or operation to the last one
+  const auto note = [&](ThreadIndex thread, int64_t start_ns, int64_t duration_ns) {
+    Interval& interval = recorded.try_emplace(model.threads[thread].process, Interval{INT64_MAX, 0}).first->second;
+    interval.start_ns = std::min(interval.start_ns, start_ns);
+    interval.end_ns = std::max(interval.end_ns, start_ns + duration_ns);
+  };
+  const CallColumns& calls = model.calls;
+  const ScopeColumns& scopes = model.scopes;
+  for (CallIndex call = 0; call < calls.size(); ++call)
+    note(calls.thread[call], calls.start_ns[call], calls.duration_ns[call]);
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope)
+    note(scopes.thread[scope], scopes.start_ns[scope], scopes.duration_ns[scope]);
+  std::map<uint32_t, std::vector<Interval>> by_parent;  // from a child's beginning to its last call
+  std::map<uint32_t, double> before_ns;
+  for (const auto& [process, interval] : recorded) {
+    const ProcessInfo& info = model.processes[process];
+    by_parent[info.parent_pid].push_back({info.start_ns, interval.end_ns});
+    before_ns[info.parent_pid] += static_cast<double>(interval.start_ns - info.start_ns);
+  }
+  const auto most = MostOf(by_parent, [](const auto& children) { return children.size(); });
+  if (most == by_parent.end() || most->second.size() < kLeastProcesses) return {};
+  // A program that computes itself tells by slow-lines and longer-steps what its children cost.
+  for (const auto& [process, interval] : recorded) {
+    if (model.processes[process].pid == most->first) return {};
+  }
+  const std::vector<Interval>& children = most->second;
+  double alive_ns = 0;
+  int64_t start_ns = INT64_MAX, end_ns = 0;
+  int64_t at_once = 0;
+  for (const Interval& child : children) {
+    alive_ns += static_cast<double>(child.end_ns - child.start_ns);
+    start_ns = std::min(start_ns, child.start_ns);
+    end_ns = std::max(end_ns, child.end_ns);
+    at_once = std::max(at_once, static_cast<int64_t>(absl::c_count_if(children, [&](const Interval& other) {
+                         return other.start_ns <= child.start_ns && child.start_ns < other.end_ns;
+                       })));
+  }
+  const auto count = static_cast<double>(children.size()), first_ns = before_ns[most->first];
+  if (2 * static_cast<double>(at_once) > count || first_ns < kLeastOfRun * alive_ns) return {};
+  const auto whole_ns = static_cast<double>(end_ns - start_ns);
+  return {
+      {.where = "processes",
+       .sentence = absl::StrFormat(
+           "%d processes begin one behind the other, %d at a time at most: each takes %s until its last recorded call, "
+           "%s of it until the first one (imports, loading).",
+           children.size(), at_once, HumanTime(alive_ns / count), HumanTime(first_ns / count)),
+       .gain_ns = first_ns * whole_ns / std::max(alive_ns, whole_ns) / facts.count(),
+       .evidence = "the processes' traces: when they begin, call first and last",
+       .advice = "Start processes once and keep them (one Pool or ProcessPoolExecutor for all tasks, without "
+                 "maxtasksperchild); fork, or forkserver with set_forkserver_preload, does not import again.",
+       .whole_ns = whole_ns / facts.count(),
+       .whole = "the time from the first to the last"}};
+}
+
 std::vector<Finding> FindMadeAnew(const StepFacts& facts) {
+  if (std::vector<Finding> graph = FindGrowingGraph(facts); !graph.empty()) return graph;
+  if (std::vector<Finding> processes = FindProcessesMadeAnew(facts); !processes.empty()) return processes;
   if (facts.HasSteps() && facts.UsesTorch() && !facts.HasGpuTimes()) {
     if (std::vector<Finding> modules = FindModulesMadeAnew(facts); !modules.empty()) return modules;
   }

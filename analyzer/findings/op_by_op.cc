@@ -18,7 +18,7 @@ namespace {
 constexpr double kOpByOpPercent = 20;
 constexpr double kFewestOps = 20;         // of a step of TensorFlow
 constexpr double kFewestPrograms = 8;     // of a step of JAX, which may be a part of the program's
-constexpr double kOpsOfProgram = 4;       // at most, in the mean
+constexpr int64_t kOpsOfProgram = 8;      // at most, those in a loop not counted: random numbers take some
 constexpr double kFewestNodes = 1'000;    // of a step of TensorFlow's executor
 constexpr double kLongestNodeNs = 5'000;  // in the mean, without calls of libraries
 constexpr double kNodesPercent = 50;
@@ -41,8 +41,9 @@ struct ProgramRun {
   int64_t start_ns = INT64_MAX;
   uint32_t first = 0;  // its first operation, of model.compiled_ops
   double ops = 0;
-  double slices = 0;  // of these: they take elements or rows of an array
-  double own_ns = 0;  // in operations; of a loop: in those inside
+  int64_t outer_ops = 0;  // in no other one
+  double slices = 0;      // of these: they take elements or rows of an array
+  double own_ns = 0;      // in operations; of a loop: in those inside
 };
 using ProgramRuns = std::map<std::pair<ProcessIndex, int64_t>, ProgramRun>;  // in the order in which they begin
 
@@ -68,14 +69,16 @@ ProgramRuns RunsOf(const TraceModel& model) {
     run.slices += TakesElements(model.compiled_ops[link.op].program) ? 1 : 0;
     run.own_ns += static_cast<double>(scopes.duration_ns[scope]);
     const ScopeIndex parent = scopes.parent[scope];
-    if (parent == kNone || has_inner[parent] || scopes.look[parent].kind != ScopeKind::kXlaOp) continue;
+    const bool is_inner = parent != kNone && scopes.look[parent].kind == ScopeKind::kXlaOp;
+    run.outer_ops += is_inner ? 0 : 1;
+    if (!is_inner || has_inner[parent]) continue;
     has_inner[parent] = true;
     run.own_ns -= static_cast<double>(scopes.duration_ns[parent]);
   }
   return runs;
 }
 
-// Programs of JAX that ran in the steps.
+// Programs of JAX of few operations that ran in the steps.
 struct Programs {
   double runs = 0, ops = 0, slices = 0;
   std::string line;  // of the one with most runs
@@ -85,9 +88,9 @@ Programs ProgramsOf(const StepFacts& facts) {
   std::map<std::string, int64_t> lines;
   Programs programs;
   for (const auto& [key, run] : RunsOf(facts.model())) {
-    if (facts.StepAt(key.first, run.start_ns) == kNone) continue;
+    if (run.outer_ops > kOpsOfProgram || facts.StepAt(key.first, run.start_ns) == kNone) continue;
     ++programs.runs;
-    programs.ops += run.ops;
+    programs.ops += static_cast<double>(run.outer_ops);
     programs.slices += run.slices;
     ++lines[facts.model().compiled_ops[run.first].line];
   }
@@ -170,7 +173,31 @@ std::vector<Finding> InTensorFlow(const StepFacts& facts) {
   return {finding};
 }
 
+// tf.map_fn: its loop is named so.
+std::vector<Finding> InMapLoop(const StepFacts& facts) {
+  constexpr double kManyTimes = 64;
+  double times = 0;
+  for (const auto& [name, count] : facts.counted().ops)
+    times = absl::StrContains(name, "map/while/body") ? std::max(times, count) : times;
+  const double ns = facts.Sum([](const WorkItem& item) {
+    return (item.scope != nullptr || item.group->label == "map" || absl::EndsWith(item.group->label, "/map")) &&
+           !IsWaiting(item);
+  });
+  if (times < kManyTimes || !facts.IsAtLeast(ns, kNodesPercent)) return {};
+  Finding finding = OpByOp(
+      ns,
+      absl::StrFormat(
+          "tf.map_fn runs its function %.0f times in each %s: with what TensorFlow's executor does for it, at "
+          "most %s.",
+          times, facts.StepNoun(), facts.PartOfStep(ns)),
+      "Compute on the whole batch at once (operations broadcast), or tf.vectorized_map, which does so by itself.");
+  finding.where = "map";
+  finding.evidence = "table work: operations of map/while/body";
+  return {finding};
+}
+
 std::vector<Finding> InExecutor(const StepFacts& facts) {
+  if (std::vector<Finding> map = InMapLoop(facts); !map.empty()) return map;
   const double ops = facts.counted().graph_ops;
   const double ns = std::min(facts.Sum([](const WorkItem& item) { return item.scope != nullptr && !IsWaiting(item); }),
                              RunningNs(facts));
@@ -189,7 +216,7 @@ std::vector<Finding> InExecutor(const StepFacts& facts) {
 
 std::vector<Finding> InJax(const StepFacts& facts) {
   const Programs programs = ProgramsOf(facts);
-  if (programs.runs < kFewestPrograms * facts.count() || programs.ops > kOpsOfProgram * programs.runs) return {};
+  if (programs.runs < kFewestPrograms * facts.count()) return {};
   if (RunningNs(facts) * facts.count() / programs.runs > kLongestOpNs) return {};
   const double ns =
       facts.Sum([](const WorkItem& item) { return !item.IsCall() && item.scope == nullptr && !IsWaiting(item); });

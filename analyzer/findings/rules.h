@@ -52,8 +52,9 @@ FindFunction FindInputWait, FindGpuIdle, FindProcessorQuota, FindBusyMachine, Fi
     FindFasterForms, FindGrowingSteps, FindUnfusedOps, FindSmallOptimizerOps, FindGrowingMemory, FindKeptActivations,
     FindFragmentedMemory, FindPythonBound, FindCopiedAgain, FindPageableCopies, FindSmallCopies, FindGpuAllocations;
 MissingFunction OwnLoopsMissing, PageFaultsMissing, RecompilationsMissing, SpinningMissing;
-// Parts of the rules recompilations and faster-form that have files of their own.
-FindFunction FindXlaRecompilations, FormsOfCollectives, EqualModules, FormsOfTensors;
+// Parts of other rules, which have files of their own: of recompilations, warm-up, input-wait, faster-form.
+FindFunction FindXlaRecompilations, FindLongXlaCompilation, FindPoolWait, FormsOfCollectives, EqualModules,
+    FormsOfTensors;
 
 bool MakesPipelinesAnew(const StepFacts& facts);  // the input belongs to that rule
 bool SeesXlaCompilations(const StepFacts& facts);
@@ -86,6 +87,11 @@ std::vector<ThreadTime> ThreadsWithoutCalls(const StepFacts& facts);  // longest
 
 // " More than half of it passes in save (serialization.py).", or follows a call there; empty: in no package.
 std::string PackageFunctionText(const GapLines& lines);
+// What these lines, and the program's functions that they call, do slowly, as far as their text tells; empty: nothing.
+struct SlowText {
+  std::string text, advice;
+};
+SlowText SlowTextOf(const StepFacts& facts, const std::string& line, bool in_loop);
 // Per mean step: time between two lines that is long by itself, which slow-lines judges.
 double StretchesNs(const StepFacts& facts);
 // How often one row is multiplied with the same matrix in a step, at most, where most products of the forward pass are of

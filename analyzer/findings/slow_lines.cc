@@ -8,6 +8,7 @@
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/release.h"
 #include "analyzer/model/scope_role.h"
+#include "analyzer/work/source_lines.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -19,6 +20,88 @@ constexpr double kWaitForChildPercent = 5;
 constexpr int64_t kSmallBatch = 16;
 constexpr double kMostlyReleases = 0.5;                        // of a stretch
 constexpr double kWorksMeanwhile = 0.7, kIdleMeanwhile = 0.1;  // of the time in which the main thread is blocked
+
+// What is known to be slow by its name in the program's text. No operation or call tells of it.
+struct KnownCode {
+  absl::string_view code;
+  const char* does;
+  const char* advice;
+  absl::string_view with = "", unless = "";  // in the same line
+  absl::string_view function = "";           // of a package, that it runs; empty: its own name
+};
+
+constexpr char kKeepModel[] = "do it once, before the loop or the first request, and keep the result.";
+constexpr char kLargerTasks[] =
+    "give processes what is the same for all tasks once (an initializer, a global before they start), and many items "
+    "at a "
+    "time (chunksize=, batches); start one pool, before the loop.";
+constexpr char kMoreRarely[] = "do it each so many steps, or in another thread.";
+constexpr char kDecodeOnce[] = "do it beside the step (workers), or once (a cache of arrays).";
+constexpr char kAskAhead[] = "ask for many at once, ahead, or keep what came.";
+constexpr char kWholeColumns[] = "take whole columns at once (df[columns].to_numpy()), before the loop if they stay.";
+constexpr KnownCode kKnownCode[] = {
+    {".iterrows(", "goes through pandas rows one by one, each a new Series", kWholeColumns},
+    {".itertuples(", "goes through pandas rows one by one", kWholeColumns},
+    {".apply(", "calls a Python function for each row", "compute on whole columns (df[a] * df[b], np.where).",
+     "axis=1"},
+    {".iloc[", "looks up rows of a table one by one, if it is in a loop", kWholeColumns},
+    {"np.append(", "copies the whole array each time", "collect the parts in a list, and np.concatenate them once.", "",
+     "", "append"},
+    {"np.vectorize(", "calls a Python function for each element",
+     "use operations of whole arrays (np.where, np.select).", "", "", "vectorize"},
+    {"np.einsum(", "without optimize=True runs one loop over all indices, and no BLAS",
+     "np.einsum(..., optimize=True), or products (a @ b) of two operands at a time.", "", "optimize=True"},
+    {"linalg.inv(", "inverts a whole matrix",
+     "np.linalg.solve(A, b); where A stays, factorize it once (scipy.linalg.cho_factor, lu_factor) and solve with "
+     "that."},
+    {"linalg.pinv(", "decomposes a whole matrix", "np.linalg.lstsq(A, b), or the product once, where A stays."},
+    {"linalg.svd(", "without full_matrices=False makes whole square matrices of both sides",
+     "full_matrices=False; compute_uv=False for the values alone; for the largest ones scipy.sparse.linalg.svds.", "",
+     "full_matrices=False"},
+    {"np.float16", "is a type for which NumPy has no BLAS, and most processors no instructions",
+     "np.float32 for computing, float16 for storing only."},
+    {"dtype=object", "makes arrays of Python's objects", "take a numeric type."},
+    {"InferenceSession(", "makes a session of onnxruntime, which loads and optimizes the model", kKeepModel},
+    {"load_model(", "loads a model", kKeepModel},
+    {"from_pretrained(", "loads a model", kKeepModel},
+    {"pickle.load", "loads what was pickled", kKeepModel},
+    {"joblib.load(", "loads what was stored", kKeepModel},
+    {"torch.load(", "loads what was stored", kKeepModel},
+    {"Session(", "opens a session", kKeepModel},
+    {".fit_transform(", "fits what it transforms with", "fit once, before the loop; .transform() for what comes."},
+    {"DMatrix(", "makes a DMatrix, which copies the data",
+     "booster.inplace_predict(rows) for predictions; one DMatrix, before the loop, for training."},
+    {".predict", "is called for one row after the other", "give it all rows at once (a 2D array).", " for "},
+    {"njit", "has numba compile a function, each time it is defined", "define it once, at the module's top level.", "",
+     "", "_compile_for_args"},
+    {"tf.function(", "makes a new function, which is traced again", "make it once, before the loop."},
+    {"jax.jit(", "makes a new function, which is traced and compiled again", "make it once, before the loop."},
+    {"gc.collect(", "looks at all of Python's objects for garbage", "leave it out, or do it each so many steps."},
+    {"clear_session(", "throws away what Keras has built", "leave it out."},
+    {"deepcopy(", "copies whole objects", "copy what changes only, and more rarely."},
+    {"Parallel(", "hands out tasks to processes", kLargerTasks},
+    {"Pool(", "starts processes", kLargerTasks},
+    {"Process(", "starts processes", kLargerTasks},
+    {".imap", "sends items to processes", kLargerTasks},
+    {"pool.map(", "sends items to processes", kLargerTasks},
+    {"pool.starmap(", "sends items to processes", kLargerTasks},
+    {".submit(", "hands out tasks one by one", kLargerTasks},
+    {"time.sleep(", "waits for a fixed time",
+     "wait for the event itself instead of looking again and again (queue.get(), Event.wait(), select)."},
+    {"requests.get(", "asks over the network", kAskAhead},
+    {"requests.post(", "asks over the network", kAskAhead},
+    {"urlopen(", "asks over the network", kAskAhead},
+    {"Image.open(", "decodes images one by one", kDecodeOnce},
+    {"imread(", "decodes images one by one", kDecodeOnce},
+    {"json.loads(", "parses JSON", "take a binary form for arrays (np.frombuffer, msgpack, arrow)."},
+    {"save_weights(", "writes all weights", kMoreRarely},
+    {"np.save", "writes arrays", kMoreRarely},
+    {"torch.save(", "writes all weights", kMoreRarely}};
+
+bool IsIn(const KnownCode& known, absl::string_view line) {
+  return absl::StrContains(line, known.code) && absl::StrContains(line, known.with) &&
+         (known.unless.empty() || !absl::StrContains(line, known.unless));
+}
 
 struct Stretches {
   const GapLines* longest = nullptr;
@@ -37,6 +120,8 @@ bool HasSamples(const GapLines& lines) { return lines.sampled && lines.sampled->
 std::string WhoRuns(const GapLines& lines) {
   const bool has_samples = HasSamples(lines);
   const std::string& function = has_samples ? lines.sampled->function : lines.function;
+  if (!lines.callback.empty())
+    return absl::StrCat("The callback ", lines.callback, ", of ", lines.package, " at ", lines.text, ",");
   if (!lines.package.empty()) return absl::StrCat(lines.package, ", called at ", lines.text, ",");
   return absl::StrCat(function.empty() ? "The main code" : function, " (",
                       has_samples ? lines.sampled->line : lines.text, ")");
@@ -92,10 +177,14 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
   const double gain_ns = std::min(stretches.ns, facts.step_ns());
   const std::string processes = facts.HasSteps() ? StartedProcesses(facts) : "";
   const std::string works = is_blocked ? WorksAlone(facts, stretches.blocked_ns) : "";
+  const bool is_own = !releases && !longest.is_called_back && !MakesTensor(longest);
+  const std::string line = HasSamples(longest) ? longest.sampled->line : longest.text;
+  const bool in_loop = !HasSamples(longest) && longest.package.empty() && !MakesTensor(longest);
+  const SlowText known = is_own ? SlowTextOf(facts, line, in_loop) : SlowText();
   Finding finding = {
       .where = longest.module,
-      .line = HasSamples(longest) ? longest.sampled->line : longest.text,
-      .is_in_loop = !HasSamples(longest) && longest.package.empty() && !MakesTensor(longest),
+      .line = line,
+      .is_in_loop = in_loop,
       .sentence = absl::StrCat(WhoRuns(longest), " ",
                                is_blocked ? "is blocked"
                                : releases ? absl::StrFormat("releases tensors, %.0f at a time,", longest.released)
@@ -104,7 +193,8 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
                                : may_wait ? "runs Python or native code that calls no hooked library, or waits for "
                                             "another thread (states were not sampled),"
                                           : "runs Python or native code that calls no hooked library",
-                               " for ", facts.PartOfStep(gain_ns), ", in stretches of ",
+                               known.text.empty() ? "" : " (among these lines, or what they call here: ", known.text,
+                               known.text.empty() ? "" : ")", " for ", facts.PartOfStep(gain_ns), ", in stretches of ",
                                HumanTime(stretches.ns / std::max(stretches.count, 1.0)), " on average",
                                longest.before.empty() || longest.after.empty()
                                    ? ""
@@ -123,6 +213,8 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
     finding.advice =
         "It waits for one item at a time, so that the others wait, too: hand all of them to the threads first "
         "(pool.map, or a list of futures whose results are asked for behind the last submit), or a batch ahead.";
+  } else if (!known.advice.empty()) {
+    finding.advice = known.advice;
   } else if (is_blocked) {
     finding.advice = "Wait for it in another thread, or ask for it before it is needed (files, network, locks, sleep).";
   } else if (releases) {
@@ -137,6 +229,10 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
     finding.advice = absl::StrCat(
         "That is what ", longest.function.empty() ? "the program" : longest.function, " asks ", longest.package,
         " for each time it is called: do it less often (each 100th step, each epoch), or less of it.");
+  } else if (!longest.callback.empty()) {
+    finding.advice =
+        "Have it do less often what it does (ModelCheckpoint(save_freq=\"epoch\"), TensorBoard(update_freq=\"epoch\"), "
+        "each 100th step), or leave it out.";
   } else if (!longest.package.empty()) {
     finding.advice =
         absl::StrCat("That is ", longest.package, "'s own work for each step: ",
@@ -158,6 +254,22 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
 
 }  // namespace
 
+SlowText SlowTextOf(const StepFacts& facts, const std::string& line_label, bool in_loop) {
+  constexpr size_t kMostSaid = 2;
+  const std::string code = facts.Derived<SourceLines>().CodeOf(line_label, in_loop);
+  std::vector<std::string> names, advice;
+  for (const absl::string_view line : absl::StrSplit(code, '\n')) {
+    for (const KnownCode& known : kKnownCode) {
+      const std::string name(absl::StripSuffix(known.code, "("));
+      std::string said = absl::StrCat(name, ", which ", known.does);
+      if (!IsIn(known, line) || names.size() == kMostSaid || absl::c_linear_search(names, said)) continue;
+      names.push_back(std::move(said));
+      advice.push_back(absl::StrCat(name, ": ", known.advice));
+    }
+  }
+  return {absl::StrJoin(names, "; and "), absl::StrJoin(advice, " ")};
+}
+
 std::string PackageFunctionText(const GapLines& lines) {
   std::vector<std::string> halves;
   if (!lines.package_function.empty()) halves.push_back(absl::StrCat("passes in ", lines.package_function));
@@ -173,8 +285,74 @@ double StretchesNs(const StepFacts& facts) {
   return ns;
 }
 
+// Of runs without steps: what samples met in known code, again and again.
+std::vector<Finding> KnownInSamples(const StepFacts& facts) {
+  constexpr int kLeastTimes = 3;  // that other code ran meanwhile
+  struct Met {
+    double ns = 0;
+    int times = 0;
+    std::map<StackIndex, double> by_stack;
+  };
+  const TraceModel& model = facts.model();
+  const SampleColumns& samples = model.samples;
+  std::map<StackIndex, std::vector<const KnownCode*>> known_of;
+  const auto of_stack = [&](StackIndex stack) -> const std::vector<const KnownCode*>& {
+    const auto [found, is_new] = known_of.try_emplace(stack);
+    if (!is_new || stack == kNone) return found->second;
+    const std::string code = facts.Derived<SourceLines>().CodeOf(facts.LineOfStack(stack));
+    std::vector<absl::string_view> inside;  // functions of packages, called by the program's line
+    for (const PythonFrame& frame : model.python_stacks[stack].frames) {
+      if (!IsFrameworkFile(model.names[frame.file])) break;
+      for (const absl::string_view part : absl::StrSplit(model.names[frame.function], '.')) inside.push_back(part);
+    }
+    for (const absl::string_view line : absl::StrSplit(code, '\n')) {
+      for (const KnownCode& known : kKnownCode) {
+        absl::string_view name = known.function.empty() ? known.code : known.function;
+        absl::ConsumeSuffix(&name, "(");
+        name.remove_prefix(name.rfind('.') + 1);
+        const bool runs =
+            inside.empty() || absl::c_any_of(inside, [&](auto part) { return absl::StartsWith(part, name); });
+        if (runs && IsIn(known, line) && !absl::c_linear_search(found->second, &known)) found->second.push_back(&known);
+      }
+    }
+    return found->second;
+  };
+  std::map<const KnownCode*, Met> met;
+  std::map<ThreadIndex, std::vector<const KnownCode*>> last;
+  double all_ns = 0;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    all_ns += static_cast<double>(samples.cpu_ns[i]);
+    const std::vector<const KnownCode*>& now = of_stack(samples.python_stack[i]);
+    std::vector<const KnownCode*>& before = last[samples.thread[i]];
+    for (const KnownCode* const known : now) {
+      Met& sum = met[known];
+      sum.ns += static_cast<double>(samples.cpu_ns[i]);
+      sum.times += absl::c_linear_search(before, known) ? 0 : 1;
+      sum.by_stack[samples.python_stack[i]] += static_cast<double>(samples.cpu_ns[i]);
+    }
+    before = now;
+  }
+  std::vector<Finding> findings;
+  for (const auto& [known, sum] : met) {
+    const double gain_ns = sum.ns / all_ns * facts.step_ns();  // as its part of the processor time
+    if (sum.times < kLeastTimes || !facts.IsAtLeast(gain_ns, kSlowLinesPercent)) continue;
+    const std::string line = facts.LineOfStack(MostOf(sum.by_stack)->first);
+    const std::string name(absl::StripSuffix(known->code, "("));
+    findings.push_back(
+        {.line = line,
+         .sentence = absl::StrFormat("%s (%s) %s: again and again, %s of %s of processor time, by samples.", name, line,
+                                     known->does, HumanTime(sum.ns), HumanTime(all_ns)),
+         .gain_ns = gain_ns,
+         .evidence = "samples in this function, or at the line that has it; table hotspots",
+         .advice = absl::StrCat(name, ": ", known->advice)});
+  }
+  return findings;
+}
+
 std::vector<Finding> FindSlowLines(const StepFacts& facts) {
-  if (!facts.HasSteps() || facts.HasGpuTimes()) return {};
+  if (facts.HasGpuTimes()) return {};
+  if (!facts.HasSteps()) return KnownInSamples(facts);
+  const bool waits_in_pool = !FindPoolWait(facts).empty();
   std::map<std::string, Stretches> by_function;
   for (const GapLines& lines : GapLinesOf(facts)) {  // the longest first
     if (lines.stretch_ns == 0) continue;
@@ -187,6 +365,7 @@ std::vector<Finding> FindSlowLines(const StepFacts& facts) {
   }
   std::vector<Finding> findings;
   for (const auto& [function, stretches] : by_function) {
+    if (waits_in_pool && 2 * stretches.blocked_ns > stretches.ns) continue;
     if (facts.IsAtLeast(stretches.ns, kSlowLinesPercent)) findings.push_back(OfStretches(facts, stretches));
   }
   return findings;

@@ -248,6 +248,65 @@ bool SeesXlaCompilations(const StepFacts& facts) {
   return !facts.model().compiled_ops.empty();
 }
 
+// One function, compiled for so long that it is much of the run. That grows with its operations: a loop of Python in it is one
+// after the other.
+std::vector<Finding> FindLongXlaCompilation(const StepFacts& facts) {
+  constexpr double kLeastNs = 2e9;
+  constexpr double kLeastPercent = 20;  // of the time since the first compilation
+  constexpr size_t kUnrolled = 250;     // equal operations of one line: a deep network has some, too
+  const TraceModel& model = facts.model();
+  Span span = SpanOf(facts);
+  if (span.end_ns == 0 || !model.read_spans.empty()) return {};
+  const int64_t known_from_ns = span.start_ns;
+  const bool has_steps = span.has_steps;
+  span.start_ns = INT64_MIN;
+  span.has_steps = true;  // the first compilation counts
+  const std::map<std::string, Function> functions = FunctionsOf(facts, span);
+  const auto longest = MostOf(functions, [](const Function& function) { return function.ns; });
+  if (longest == functions.end() || longest->second.ns < kLeastNs) return {};
+  const auto& [name, function] = *longest;
+  // Again and again, or after the first step: recompilations tells it.
+  if (function.count >= kLeastCompilations || (has_steps && function.last_ns > known_from_ns)) return {};
+  int64_t first_ns = INT64_MAX;
+  for (const auto& [other, of] : functions) first_ns = std::min(first_ns, model.scopes.start_ns[of.first]);
+  const auto span_ns = static_cast<double>(span.end_ns - first_ns);
+  if (function.ns < kLeastPercent / 100 * span_ns) return {};
+  std::map<std::pair<std::string, std::string>, size_t> equal;  // operations by line and what they are
+  const std::string program = ProgramOf(name);
+  for (const CompiledOp& op : model.compiled_ops) {
+    const bool moves = op.primitive == "copy" || op.primitive == "add" || op.primitive == "add_any";
+    if (op.program == program && !op.line.empty() && !moves) ++equal[{op.line, op.primitive}];
+  }
+  const auto most = MostOf(equal, [](size_t count) { return count; });
+  const bool is_unrolled = most != equal.end() && most->second >= kUnrolled;
+  const std::string where(absl::StripSuffix(absl::StripPrefix(name, "jit("), ")"));
+  const double steps = has_steps ? std::max(1.0, (span_ns - function.ns) / facts.step_ns()) : 1;
+  return {
+      {.where = where,
+       .line = is_unrolled ? most->first.first : facts.LineOfStack(model.scopes.look[function.first].stack),
+       .sentence = absl::StrFormat(
+           "XLA compiles %s%s for %s, %.0f %% of the time from the first compilation to the end, without JAX's "
+           "tracing.",
+           where,
+           is_unrolled
+               ? absl::StrFormat(
+                     ", in which %d operations (%s) are of one line, %s (as of a loop of Python, which is unrolled),",
+                     most->second, most->first.second, most->first.first)
+               : "",
+           HumanTime(function.ns), 100 * function.ns / span_ns),
+       .gain_ns = function.ns / steps,
+       .evidence = "scope \"XLA compiles …\"; operations of its program by line",
+       .advice = absl::StrCat(
+           is_unrolled ? "jax.lax.scan or fori_loop in place of that loop compiles its body once."
+                       : "A loop of Python in it (over time steps, layers) is unrolled: jax.lax.scan or fori_loop "
+                         "compiles the body once. Large arrays that it closes over are constants, with which XLA "
+                         "computes while it compiles: pass them as arguments.",
+           " jax.config.update(\"jax_compilation_cache_dir\", FOLDER) keeps what was compiled between runs."),
+       .is_information = !is_unrolled,
+       .whole_ns = span_ns / steps,
+       .whole = "the time since the first compilation"}};
+}
+
 std::vector<Finding> FindXlaRecompilations(const StepFacts& facts) {
   const Span span = SpanOf(facts);
   std::vector<Finding> findings;

@@ -215,11 +215,18 @@ class LinesInSteps {
     return absl::StrCat(FunctionName(model_, function.second), " (", file.substr(file.rfind('/') + 1), ")");
   }
 
-  // The innermost in which more than half of the time passes, if it is a package's.
-  std::string PackageFunctionOf(const Gaps& gaps) const {
-    const auto rank = [&](const Running& running) { return 2 * running.ns > gaps.walked_ns ? running.depth + 1 : 0; };
-    const auto most = MostOf(gaps.running, rank);
-    return most == gaps.running.end() || rank(most->second) == 0 ? "" : PackageFunction(most->first);
+  // The innermost in which more than half of the time passes, if it is a package's; of all, or of its callbacks.
+  std::string PackageFunctionOf(const Gaps& gaps, bool of_callbacks = false) const {
+    const auto most = absl::c_max_element(gaps.running, [&](const auto& a, const auto& b) {
+      return Rank(gaps, a, of_callbacks) < Rank(gaps, b, of_callbacks);
+    });
+    return most == gaps.running.end() || Rank(gaps, *most, of_callbacks) == 0 ? "" : PackageFunction(most->first);
+  }
+  size_t Rank(const Gaps& gaps, const std::pair<const Function, Running>& running, bool of_callbacks) const {
+    const auto& [file, function] = running.first;
+    const bool counts = !of_callbacks || (absl::StrContains(model_.names[file], "/callbacks/") &&
+                                          !absl::StrContains(FunctionName(model_, function), "CallbackList"));
+    return counts && 2 * running.second.ns > gaps.walked_ns ? running.second.depth + 1 : 0;
   }
 
   // torch.ops, torch.profiler: pass calls on to operators, or mark what others do.
@@ -401,6 +408,7 @@ class LinesInSteps {
       }
       lines.is_called_back = !lines.package.empty() && gaps.caller == lines.package;
       lines.package_function = PackageFunctionOf(gaps);
+      lines.callback = PackageFunctionOf(gaps, /*of_callbacks=*/true);
       if (!gaps.called_from.empty() && 2 * MostOf(gaps.called_from)->second > gaps.walked_ns)
         lines.called_from = PackageFunction(MostOf(gaps.called_from)->first);
       const auto module = MostOf(gaps.modules);

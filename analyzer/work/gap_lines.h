@@ -27,6 +27,8 @@ struct GapLines {
   // "save (serialization.py)": a package's, in which more than half of it passes, or that made the call before it, if the
   // next one is of the same line.
   std::string package_function, called_from;
+  std::string
+      callback;  // "ModelCheckpoint._save_model (model_checkpoint.py)": a package's own, in which more than half passes
   double ns = 0;         // wall share
   double count = 0;      // of gaps
   double update_ns = 0;  // of it in an optimizer's step

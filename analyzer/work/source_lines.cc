@@ -68,6 +68,43 @@ class PythonText {
     return end;
   }
 
+  // Lines with code that may run from the first line to the last one: behind the first, and before the last. `in_loop`: also of one
+  // line.
+  struct Run {
+    std::vector<size_t> after, before;
+  };
+  Run RunOf(size_t first, size_t last, bool in_loop) const {
+    const size_t function = FunctionOf(last), loop = LoopAround(first, last);
+    const bool is_one_function = FunctionOf(first) == function;
+    const bool goes_around = last < first || (last == first && in_loop && (loop > 0 || function > 0));
+    Run run;
+    if (is_one_function && last > first) {
+      run.after = WithCode(EndOfStatement(first) + 1, last - 1);
+    } else if (!is_one_function || goes_around) {
+      run.after = WithCode(EndOfStatement(first) + 1, loop > 0 ? EndOfBlock(loop) : EndOfSuite(first));
+      run.before = WithCode(loop > 0 ? loop : function + 1, last - 1);
+    }
+    if (!is_one_function && function == 0) run.before.clear();      // the main code, after a function
+    if (!is_one_function && Loops(Code(first))) run.after.clear();  // it asks for what the loop goes over
+    return run;
+  }
+
+  // The lines of this file's functions of which the code has the name and a bracket.
+  std::set<size_t> CalledIn(absl::string_view code) const {
+    std::set<size_t> called;
+    for (size_t line = 1; line <= count(); ++line) {
+      absl::string_view name = Code(line);
+      if (!absl::ConsumePrefix(&name, "def ")) continue;
+      name = name.substr(0, name.find('(') + 1);
+      const size_t at = code.find(name);
+      const bool is_word =
+          at != absl::string_view::npos && (at == 0 || !(absl::ascii_isalnum(code[at - 1]) || code[at - 1] == '_'));
+      if (!is_word || name.size() < 2) continue;
+      for (const size_t inside : WithCode(line + 1, EndOfBlock(line))) called.insert(inside);
+    }
+    return called;
+  }
+
   // The last line before one that is less to the right.
   size_t EndOfSuite(size_t line) const {
     const size_t indent = Indent(line);
@@ -140,21 +177,9 @@ std::vector<std::string> SourceLines::Of(absl::string_view label, bool in_loop) 
   size_t first = 0, last = 0;
   if (!Find(label, text, first, last)) return {};
   const PythonText lines(absl::StrSplit(text, '\n'));
-  const size_t function = lines.FunctionOf(last), loop = lines.LoopAround(first, last);
-  const bool is_one_function = lines.FunctionOf(first) == function;
-  const bool goes_around = last < first || (last == first && in_loop && (loop > 0 || function > 0));
-  // What runs behind the first line, and before the last one.
-  std::vector<size_t> after, before;
-  if (is_one_function && last > first) {
-    after = lines.WithCode(lines.EndOfStatement(first) + 1, last - 1);
+  auto [after, before] = lines.RunOf(first, last, in_loop);
+  if (last > first && before.empty() && lines.FunctionOf(first) == lines.FunctionOf(last))
     before.assign(after.begin() + static_cast<ptrdiff_t>(std::min(after.size(), kMostLinesAfter)), after.end());
-  } else if (!is_one_function || goes_around) {
-    const size_t next = lines.EndOfStatement(first) + 1;
-    after = lines.WithCode(next, loop > 0 ? lines.EndOfBlock(loop) : lines.EndOfSuite(first));
-    before = lines.WithCode(loop > 0 ? loop : function + 1, last - 1);
-  }
-  if (!is_one_function && function == 0) before.clear();                        // the main code, after a function
-  if (!is_one_function && PythonText::Loops(lines.Code(first))) after.clear();  // it asks for what the loop goes over
   after.resize(std::min(after.size(), kMostLinesAfter));
   before.erase(before.begin(), before.end() - static_cast<ptrdiff_t>(std::min(before.size(), kMostLinesBefore)));
   std::vector<size_t> shown = {first};
@@ -164,6 +189,26 @@ std::vector<std::string> SourceLines::Of(absl::string_view label, bool in_loop) 
   std::vector<std::string> sources;
   for (const size_t line : shown) sources.push_back(absl::StrCat(line, ": ", lines.Code(line)));
   return sources;
+}
+
+std::string SourceLines::CodeOf(absl::string_view label, bool in_loop) const {
+  constexpr int kDeepest = 2;
+  std::string text, code;
+  size_t first = 0, last = 0;
+  if (!Find(label, text, first, last)) return "";
+  const PythonText lines(absl::StrSplit(text, '\n'));
+  const auto run = lines.RunOf(first, last, in_loop);
+  std::set<size_t> all(run.after.begin(), run.after.end());
+  all.insert(run.before.begin(), run.before.end());
+  for (const size_t end : {first, last}) {
+    for (const size_t line : lines.WithCode(end, lines.EndOfStatement(end))) all.insert(line);
+  }
+  for (int depth = 0; depth <= kDeepest; ++depth) {
+    code.clear();
+    for (const size_t line : all) absl::StrAppend(&code, lines.Code(line), "\n");
+    all.merge(lines.CalledIn(code));
+  }
+  return code;
 }
 
 }  // namespace dlhook::analyzer::work

@@ -15,6 +15,9 @@ class SourceLines {
   // have this name.
   std::vector<std::string> Of(absl::string_view label, bool in_loop = false) const;
 
+  // The same lines, all of them, and those of functions of this file that they call, and that these call.
+  std::string CodeOf(absl::string_view label, bool in_loop = false) const;
+
   // Whether both lines are in one loop of one function.
   bool AreInOneLoop(absl::string_view label) const;
 

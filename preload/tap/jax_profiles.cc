@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "preload/runtime/definition_table.h"
 #include "preload/runtime/scope.h"
@@ -107,9 +108,25 @@ ThreadState* ThreadOfCompilation(PyObject* arguments) {
   return is_its ? ScopeThread(FamilyBit<kJaxTap>()) : nullptr;
 }
 
+// A range of no length, once, with the name of each switch for finding errors that is on, also if the program sets it.
+void NoteSwitches(ThreadState* thread) {
+  constexpr const char* kSwitches[] = {"jax_debug_nans", "jax_disable_jit", "jax_enable_checks"};
+  static bool is_noted[std::size(kSwitches)];
+  const Ref config = AttributeOfModule("jax._src.config", "config");
+  for (size_t i = 0; i < std::size(kSwitches); ++i) {
+    const Ref value = Attribute(config.get(), kSwitches[i]);
+    long long is_on = value && !is_noted[i] ? g_python_api.AsLongLong(value.get()) : 0;
+    if (is_on < 0) g_python_api.ErrClear();
+    if (is_on != 1) continue;
+    is_noted[i] = true;
+    RecordEndedScope(thread, ScopeKind::kUserRange, kSwitches[i], strlen(kSwitches[i]), 0);
+  }
+}
+
 PyObject* OnBegin(PyObject*, PyObject* arguments, PyObject* keywords) {
   ThreadState* thread = ThreadOfCompilation(arguments);
   if (thread == nullptr || keywords == nullptr) return NewNone();
+  NoteSwitches(thread);
   char name[256];
   snprintf(name, sizeof name, "%s%s", kXlaCompiles, TextOf(g_python_api.DictGetItem(keywords, "fun_name")));
   OpenScope(thread, ScopeKind::kXlaCompilation, name, strlen(name), -1, kEvent);

@@ -148,6 +148,10 @@ class Findings(FindingsCase):
         finding = self.found_in("jax", "new_body", "recompilations")
         self.assertEqual((finding["where"], finding["line"]), ("scan", "new_body.py:10"))
         self.assertIn("put jax.jit around the whole step", finding["advice"])
+        for side in ("advised", "victim"):
+            found = [row["where"] for row in e2e.Run(os.path.join(self.folder, f"new_body-{side}")).table("findings")
+                     if row["rule"] == "debug-switch"]
+            self.assertEqual(found, ["jax_enable_checks=True"] if side == "victim" else [])
         result = e2e.run([e2e.DLHOOK, "diff", *(os.path.join(self.folder, f"new_body-{side}")
                                                 for side in ("advised", "victim"))])
         self.assertRegex(" ".join(result.out.decode().split()), r"XLA compiles jit\(scan\) 0 -> \d+ times")

@@ -200,7 +200,8 @@ TEST_P(PlantedChangesTest, IsToldFirst) {
   EXPECT_EQ(sum_ns, Integer(verdict, RowWhere(verdict, {{"what", "training step"}}), "change"));
   std::string notes;
   for (const std::string& note : diff.tables.front().notes) notes += note;
-  EXPECT_EQ(absl::StrContains(notes, "the same work in the same way"), differences.rows.empty()) << notes;
+  const bool is_seen = !absl::StrContains(sentence, "above all at train.py:7");  // what Python did there is not known
+  EXPECT_EQ(absl::StrContains(notes, "the same work in the same way"), differences.rows.empty() && is_seen) << notes;
   const bool is_noise = absl::StrContains(sentence, "o difference ");
   EXPECT_EQ(StepVerdict(diff) == "noise", is_noise) << sentence;
   EXPECT_TRUE(!absl::StrContains(notes, "counts as noise") || is_noise) << notes;

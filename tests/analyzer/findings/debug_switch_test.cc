@@ -31,6 +31,15 @@ TEST(DebugSwitch, IsOffOrOfAGpu) {
   EXPECT_THAT(With("OMP_NUM_THREADS", "1").rows, IsEmpty());
 }
 
+TEST(DebugSwitch, IsSetByTheProgramItself) {
+  CpuProgram program;
+  program.Scope("aten::mul", 1000, CpuProgram::kStepNs / 2);
+  program.builder().Scope("jax_debug_nans", ScopeKind::kUserRange, 10, 0);
+  const auto found = program.Find("debug-switch");
+  ASSERT_EQ(found.rows.size(), 1u);
+  EXPECT_EQ(found.Of(0, "where"), "jax_debug_nans=True");
+}
+
 TEST(DebugSwitch, IsTheProfilerThatWasOnInTheSteps) {
   CpuProgram program;
   program.Scope("aten::mul", 1000, CpuProgram::kStepNs / 2);

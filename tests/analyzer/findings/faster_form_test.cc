@@ -276,6 +276,26 @@ TEST(OpByOp, IsProgramsOfJaxThatPythonCalls) {
   EXPECT_THAT(JaxProgram(60, 160'000, "jit_mul").Find("op-by-op").rows, IsEmpty());
 }
 
+// Beside one large program: random numbers and updates outside of jit.
+TEST(OpByOp, IsSmallProgramsOfJaxBesideALargeOne) {
+  for (const int small : {2, 9}) {
+    CpuProgram program;
+    for (const char* name : {"jit_grad", "jit__normal"})
+      program.builder().model().compiled_ops.push_back({.program = name, .primitive = "mul", .line = "noise.py:9"});
+    for (int run = 0; run < CpuProgram::kSteps * (1 + small); ++run) {
+      const bool is_large = run % (1 + small) == 0;
+      const int64_t start_ns = run * CpuProgram::kStepNs / (1 + small);
+      for (int op = 0; op < (is_large ? 60 : 6); ++op)
+        program.builder().Scope("mul", ScopeKind::kXlaOp, start_ns + op * 500, 500, 0,
+                                CompiledLink{is_large ? 0U : 1U, run + 1}.Encoded());
+    }
+    const auto found = program.Find("op-by-op");
+    ASSERT_THAT(found.rows, SizeIs(small > 8 ? 1 : 0));
+    if (small > 8)
+      EXPECT_THAT(found.Of(0, "finding"), HasSubstr("JAX runs 9 compiled programs of 6.0 operations each"));
+  }
+}
+
 // So many runs of a compiled program of six operations of 0.5 us, one behind the other; each second one of another, or none.
 CpuProgram::Found LoopOfJax(int runs, int64_t apart_ns, const char* other, int64_t op_ns = 500) {
   CpuProgram program;

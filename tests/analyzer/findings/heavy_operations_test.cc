@@ -185,5 +185,17 @@ TEST(MadeAnew, IsACopyInEachStep) {
   }
 }
 
+TEST(HeavyOperations, AreXlasToo) {
+  for (const std::string name : {"copy", "sort", "add"}) {
+    CpuProgram program;
+    program.builder().model().compiled_ops.push_back({.program = "jit_put", .primitive = name, .line = "buffer.py:5"});
+    for (int step = 0; step < CpuProgram::kSteps; ++step)
+      program.builder().Scope(name, ScopeKind::kXlaOp, step * CpuProgram::kStepNs + 1000, 400'000, 0,
+                              CompiledLink{0, step + 1}.Encoded());
+    EXPECT_THAT(program.Find("heavy-operations").rows, SizeIs(name == "add" ? 0 : 1)) << name;
+    EXPECT_THAT(program.FindInRun("heavy-operations").rows, SizeIs(name == "add" ? 0 : 1)) << name;
+  }
+}
+
 }  // namespace heavy_operations_test
 }  // namespace dlhook::analyzer

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/findings/findings_table.h"
-#include "tests/analyzer/builders/gpu_program.h"
+#include "tests/analyzer/findings/cpu_program.h"
 
 namespace dlhook::analyzer {
 namespace recompilations_test {
@@ -151,6 +151,78 @@ TEST(Recompilations, OfJaxWithoutPrograms) {
 TEST(Recompilations, OfJaxAreSoonDone) {
   EXPECT_THAT(FindXlas(2), IsEmpty());
   EXPECT_THAT(FindXlas(4, {.first_ns = 1'000'000}), IsEmpty());
+}
+
+// Compiled once, for 3 s of 6, with so many equal operations of one line.
+TEST(WarmUp, IsAProgramOfJaxWithAnUnrolledLoop) {
+  for (const int equal : {0, 100, 300}) {
+    GpuProgram program;
+    program.builder().Scope("XLA compiles jit(step)", ScopeKind::kXlaCompilation, 1'000'000, 3'000'000'000);
+    for (int i = 0; i < equal; ++i)
+      program.builder().model().compiled_ops.push_back(
+          {.program = "jit_step", .primitive = "tanh", .line = "rnn.py:7"});
+    program.Build(6'000'000'000);
+    const Table table = program.Make(ReportTables().front());
+    const size_t row = RowWhere(table, {{"rule", "warm-up"}});
+    EXPECT_THAT(Text(table, row, "finding"), HasSubstr(" for 3.00 s, 50 % of the time"));
+    EXPECT_EQ(Text(table, row, "kind"), equal == 300 ? "loss" : "information");
+    if (equal < 300) continue;
+    EXPECT_THAT(Text(table, row, "finding"), HasSubstr("300 operations (tanh) are of one line, rnn.py:7"));
+    EXPECT_THAT(Text(table, row, "advice"), testing::StartsWith("jax.lax.scan"));
+  }
+}
+
+TEST(WarmUp, OfJaxIsShort) {
+  GpuProgram program;
+  program.builder().Scope("XLA compiles jit(step)", ScopeKind::kXlaCompilation, 1'000'000, 3'000'000'000);
+  program.Build(60'000'000'000);
+  EXPECT_THAT(RowsWhere(program.Make(ReportTables().front()), {{"rule", "warm-up"}}), IsEmpty());
+}
+
+// Sessions of TensorFlow that run an operation in each step, of a name of its own or not.
+TEST(MadeAnew, IsTheGraphThatGrows) {
+  for (const bool grows : {true, false}) {
+    CpuProgram program;
+    program.process().capabilities.push_back({.name = "library", .object = "libtensorflow_cc.so.2", .reason = ""});
+    const StackIndex line = program.builder().AddStack({{"/home/u/train.py", "<module>", 7}});
+    for (int64_t ns = 0; ns < CpuProgram::kSteps * CpuProgram::kStepNs; ns += CpuProgram::kStepNs)
+      program.builder().Scope("SessionRun", ScopeKind::kTraceMe, ns, 100'000, 0, -1, line);
+    for (int step = 0; step < CpuProgram::kSteps; ++step)
+      program.builder().Scope(absl::StrCat("Assign_", grows ? step : 0, ":AssignVariableOp"), ScopeKind::kGraphNode,
+                              step * CpuProgram::kStepNs + 1000, 50'000);
+    const auto found = program.Find("made-anew");
+    ASSERT_EQ(found.rows.size(), grows ? 1u : 0u);
+    if (grows) EXPECT_THAT(found.Of(0, "finding"), HasSubstr("9 of 9 run a new one, as Assign_8:AssignVariableOp"));
+  }
+}
+
+// Processes of 100 ms one behind the other, or all at once, that call first after so long.
+TEST(MadeAnew, AreProcesses) {
+  const auto found = [](int64_t apart_ns, int64_t before_ns) {
+    GpuProgram program;
+    ModelBuilder& builder = program.builder();
+    const OpIndex op = builder.AddOp(GemmDefinition(64, 64, 64, "NN"));
+    for (uint32_t i = 0; i < 8; ++i) {
+      const ProcessIndex process = i == 0 ? 0 : builder.AddProcess();
+      ProcessInfo& info = builder.model().processes[process];
+      info.pid = 10 + i;
+      info.parent_pid = 7;
+      info.start_ns = i * apart_ns;
+      const int64_t start_ns = info.start_ns;
+      builder.Call(op, start_ns + before_ns, 100'000'000 - before_ns, i == 0 ? 0 : builder.AddThread(process));
+    }
+    program.Build(1'000'000'000);
+    const Table table = program.Make(ReportTables().front());
+    std::vector<std::string> sentences;
+    for (const size_t row : RowsWhere(table, {{"rule", "made-anew"}})) sentences.push_back(Text(table, row, "finding"));
+    return sentences;
+  };
+  EXPECT_THAT(
+      found(100'000'000, 60'000'000),
+      ElementsAre(HasSubstr("8 processes begin one behind the other, 1 at a time at most: each takes 100 ms until its "
+                            "last recorded call, 60.0 ms of it until the first one")));
+  EXPECT_THAT(found(1'000'000, 60'000'000), IsEmpty());   // a pool
+  EXPECT_THAT(found(100'000'000, 1'000'000), IsEmpty());  // they compute most of the time
 }
 
 // Keras's predict for each request of 10 ms: the pipeline's first operation begins after 2 ms, its iterator is there after 7.

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
+#include <fstream>
+
 #include "absl/strings/match.h"
 #include "tests/analyzer/findings/cpu_program.h"
 
@@ -64,6 +67,44 @@ TEST(SlowLines, AreWhatACallbackAsksFor) {
     ASSERT_THAT(found.rows, SizeIs(1));
     EXPECT_EQ(absl::StartsWith(found.Of(0, "advice"), "That is what on_batch_end asks keras for"), is_callback)
         << found.Of(0, "advice");
+  }
+}
+
+// The text of the lines, and of a function that they call, says what is slow.
+CpuProgram KnownProgram(const std::string& path) {
+  std::ofstream(path) << "def rows(table):\n  return [row for _, row in table.iterrows()]\n"
+                         "for i in range(9):\n  x = rows(table)\n  y = f(x)\n";
+  CpuProgram program;
+  program.process().realtime_offset_ns = (std::time(nullptr) + 60) * 1'000'000'000;
+  return program;
+}
+
+TEST(SlowLines, AreKnownByTheirText) {
+  const std::string path = testing::TempDir() + "/known_rows.py";
+  CpuProgram program = KnownProgram(path);
+  program.UseTorch();
+  const StackIndex stack = program.builder().AddStack({{path, "<module>", 5}});
+  for (int64_t ns = 0; ns < CpuProgram::kSteps * CpuProgram::kStepNs; ns += CpuProgram::kStepNs)
+    program.builder().Scope("aten::mul", ScopeKind::kFrameworkOp, ns, 100'000, 0, -1, stack);
+  const auto found = program.Find("slow-lines");
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("(among these lines, or what they call here: .iterrows, which goes"));
+  EXPECT_THAT(found.Of(0, "advice"), testing::StartsWith(".iterrows: take whole columns"));
+}
+
+// Of a run without steps: samples in pandas' function, again and again or once.
+TEST(SlowLines, AreKnownInSamples) {
+  const std::string path = testing::TempDir() + "/known_rows.py";
+  for (const bool is_again : {true, false}) {
+    CpuProgram program = KnownProgram(path);
+    const StackIndex known = program.builder().AddStack(
+        {{"/opt/lib/python3.11/site-packages/pandas/frame.py", "DataFrame.iterrows", 9}, {path, "rows", 2}});
+    const StackIndex other = program.builder().AddStack({{path, "<module>", 5}});
+    for (int i = 0; i < 10; ++i)
+      program.builder().Sample(i * 1'000'000, 900'000, kNone, (is_again ? i % 2 : i / 5) == 0 ? known : other);
+    const auto found = program.FindInRun("slow-lines");
+    ASSERT_THAT(found.rows, SizeIs(is_again ? 1 : 0));
+    if (is_again) EXPECT_EQ(found.Of(0, "line"), "known_rows.py:2");
   }
 }
 

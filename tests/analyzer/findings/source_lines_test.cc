@@ -57,6 +57,19 @@ TEST_F(SourceLinesTest, IsThatOfWhatRunsBetween) {
   EXPECT_THAT(Of("train.py:5 to 1"), ElementsAre("5: h(x)", "6: i(x)", "1: for x in data:"));
 }
 
+TEST_F(SourceLinesTest, IsAllThatRunsThere) {
+  std::ofstream(folder_ / "train.py") << "def read(x):\n  return parse(x)\n\ndef parse(x):\n  return x\n\ndef "
+                                         "other():\n  pass\n\nfor x in data:\n  f(x)\n  y = read(x)\n"
+                                         "  a()\n  b()\n  another()\n  g(y)\nprint()\n";
+  ModelBuilder builder;
+  builder.AddStack({{(folder_ / "train.py").string(), "<module>", 1}});
+  TraceModel model = builder.Build(1);
+  model.processes.front().realtime_offset_ns = (std::time(nullptr) + 60) * 1'000'000'000;
+  EXPECT_EQ(SourceLines(model).CodeOf("train.py:11 to 16"),
+            "return parse(x)\nreturn x\nf(x)\ny = read(x)\na()\nb()\nanother()\ng(y)\n");
+  EXPECT_EQ(SourceLines(model).CodeOf("train.py:13 to 14"), "a()\nb()\n");
+}
+
 // Between two calls of one line the rest of its loop may run.
 TEST_F(SourceLinesTest, IsThatOfTheLoopAround) {
   std::ofstream(folder_ / "train.py")
