@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "analyzer/analysis/memory_use.h"
 #include "analyzer/findings/finding.h"
+#include "analyzer/model/gemm_shape.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/work/gap_lines.h"
 #include "analyzer/work/noise.h"
@@ -55,7 +56,9 @@ std::vector<Finding> FindUnevenThreads(const StepFacts& facts);
 std::vector<Finding> FindSlowerAlgorithm(const StepFacts& facts);
 std::vector<Finding> FindPreparing(const StepFacts& facts);
 std::vector<Finding> FindMadeAnew(const StepFacts& facts);
-bool MakesPipelinesAnew(const StepFacts& facts);  // the input belongs to that rule
+std::vector<Finding> FindIteratorsMadeAnew(const StepFacts& facts);  // of the same rule, of a DataLoader
+double InputNs(const StepFacts& facts);                              // waiting for the next batch, in a step
+bool MakesPipelinesAnew(const StepFacts& facts);                     // the input belongs to that rule
 std::vector<Finding> FindRecompilations(const StepFacts& facts);
 std::vector<Finding> FindXlaRecompilations(const StepFacts& facts);  // of the same rule
 bool SeesXlaCompilations(const StepFacts& facts);
@@ -184,6 +187,12 @@ std::map<int, NamedOperations> SumNamedOperations(const StepFacts& facts,
                                                   const std::function<int(const std::string&)>& kind,
                                                   const std::function<int(int, ScopeIndex, ScopeIndex)>& refine);
 
+// A product has the rows as its first or, column-major, second side.
+inline int64_t RowsOf(const MatmulShape& shape) { return shape.order == "col" ? shape.n : shape.m; }
+
+// A library's matrix product on the CPU, the last one in it, by the framework's outermost operation.
+std::map<ScopeIndex, const Op*> ProductsOfOperations(const StepFacts& facts);
+
 // Whether a node of the backward pass runs this outermost operation.
 bool IsInBackward(const TraceModel& model, ScopeIndex outermost);
 
@@ -211,8 +220,10 @@ struct MadeTime {
   double ns = 0;
   std::string where;  // layers; empty: none
 };
-// Of these tensors: all operations of their layers, forward and backward; of those without a layer the operation itself.
-MadeTime TimeOfMade(const StepFacts& facts, const std::vector<MadeTensor>& made, const std::set<size_t>& tensors);
+// Of these tensors: all operations of their layers, forward and backward, if so with the libraries' calls; of those without a layer
+// the operation itself.
+MadeTime TimeOfMade(const StepFacts& facts, const std::vector<MadeTensor>& made, const std::set<size_t>& tensors,
+                    bool with_calls = false);
 
 // Forms of the rule faster-form that have files of their own.
 
