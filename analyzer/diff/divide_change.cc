@@ -344,7 +344,20 @@ class Divider {
     const double shared_ns = input_.decision->whole.base_ns * (ratio - 1);
     Add(CauseKind::kSlowerMachine, Take(shared_ns, is_of_time), absl::StrCat("everything takes ", TimesText(ratio)),
         {});
-    GiveRateTo(threads);
+    if (MayNeed(needed)) GiveRateTo(threads);
+  }
+
+  // Whether so many times the processor time may be due to the number of threads alone: all of them spin, at most.
+  bool MayNeed(double needed) const {
+    for (const Difference& difference : *input_.differences) {
+      int64_t from = 0, to = 0;
+      if (difference.kind != DifferenceKind::kThreads || !absl::SimpleAtoi(difference.base, &from) ||
+          !absl::SimpleAtoi(difference.new_side, &to))
+        continue;
+      return needed <=
+             kMoreNeeded * static_cast<double>(std::max(to, from)) / static_cast<double>(std::max<int64_t>(from, 1));
+    }
+    return true;
   }
 
   // The number of threads, or what sets it, where it differs.

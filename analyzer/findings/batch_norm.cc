@@ -31,12 +31,15 @@ LayerIndex FirstLayer(const StepFacts& facts) {
   return first == kNone || facts.attribution().layers[first].module.empty() ? kNone : first;
 }
 
+// Or computes several products, as attention does, some of which need the gradients of others' results.
 bool RunsSeveralTimes(const StepFacts& facts, LayerIndex layer) {
-  const auto passes = static_cast<double>(std::max<int64_t>(facts.counted().micro_steps, 1));
-  return absl::c_any_of(facts.items(), [&](const WorkItem& item) {
-    return item.IsHostCompute() && item.doing.direction == LayerDirection::kForward && item.calls > 1.5 * passes &&
-           item.group->layers.size() == 1 && item.group->layers.front() == layer;
-  });
+  double calls = 0;
+  for (const WorkItem& item : facts.items()) {
+    const bool is_its = item.IsHostCompute() && item.doing.direction == LayerDirection::kForward &&
+                        item.group->layers.size() == 1 && item.group->layers.front() == layer;
+    if (is_its && !IsKind(*item.op, OpKind::kReorder)) calls += item.calls;
+  }
+  return calls > 1.5 * static_cast<double>(std::max<int64_t>(facts.counted().micro_steps, 1));
 }
 
 }  // namespace
@@ -69,9 +72,8 @@ std::vector<Finding> FindInputGradient(const StepFacts& facts) {
   };
   const double ns = facts.Sum(is_wasted);
   if (!facts.IsAtLeast(ns, kLeastPercent)) return {};
-  const Layer& first = facts.attribution().layers[layer];
-  return {{.where = first.name,
-           .line = first.line,
+  return {{.where = facts.attribution().NameOf(layer),
+           .line = facts.attribution().layers[layer].line,
            .sentence = absl::StrCat(
                "The first layer computes the gradient of the network's input: ", facts.PartOfStep(ns), "."),
            .gain_ns = ns,

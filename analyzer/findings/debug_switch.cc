@@ -10,6 +10,7 @@
 // by the functions that call them, the gain is their time.
 
 #include "analyzer/findings/rules.h"
+#include "analyzer/io/byte_source.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -19,6 +20,7 @@ constexpr double kDebugSwitchPercent = 3;
 constexpr double kLeastChecks = 3;     // of gradients, in a step
 constexpr double kLeastEagerOps = 20;  // in a step
 constexpr double kChecksPercent = 5;
+constexpr double kPassedOnPercent = 10;
 constexpr int64_t kBetweenChecksNs = 100'000;
 constexpr absl::string_view kKerasTrainer = "keras/src/backend/tensorflow/trainer.py";
 constexpr std::array<absl::string_view, 4> kKerasSteps = {".train_step", ".test_step", ".predict_step",
@@ -30,7 +32,7 @@ struct DebugSetting {
   bool of_gpu;
   const char* only = "";  // if it has this value, and there are collective operations
 };
-constexpr std::array<DebugSetting, 10> kDebugSettings = {
+constexpr std::array<DebugSetting, 11> kDebugSettings = {
     {{"CUDA_LAUNCH_BLOCKING", "the host waits for each kernel that it launches", true},
      {"PYTORCH_NO_CUDA_MEMORY_CACHING", "each tensor on the GPU is allocated by the driver", true},
      {"JAX_DISABLE_JIT", "JAX runs each operation by itself", false},
@@ -38,6 +40,7 @@ constexpr std::array<DebugSetting, 10> kDebugSettings = {
      {"JAX_ENABLE_CHECKS", "JAX checks what it traces", false},
      {"TORCH_DISTRIBUTED_DEBUG", "the ranks compare each collective before it begins", false, "DETAIL"},
      {"NCCL_DEBUG", "NCCL prints what it does for each collective", true, "TRACE"},
+     {"TORCHDYNAMO_DISABLE", "torch.compile leaves all as it is", false},
      {"PYTHONDEVMODE", "Python checks its memory and warns", false},
      {"MKL_VERBOSE", "MKL prints a line for each call", false},
      {"PYTHONTRACEMALLOC", "Python stores a stack for each of its allocations", false}}};
@@ -109,6 +112,55 @@ std::vector<Finding> FindDistributionChecks(const StepFacts& facts) {
                      "for all rows, not for each."}};
 }
 
+// Operations that pass through Python on their way: a mode that is on, or a subclass of Tensor. torch.distributed's and the compiler's
+// own are no switches. What that costs lies between operations (__torch_function__), or is a range of its own.
+void FindPassedOn(const StepFacts& facts, std::vector<Finding>& findings) {
+  constexpr char kDispatchMode[] = "PythonDispatchMode";
+  const TraceModel& model = facts.model();
+  std::vector<std::string> by;  // by stack
+  for (const PythonStack& stack : model.python_stacks) {
+    by.emplace_back();
+    for (const PythonFrame& frame : stack.frames) {
+      const std::string &file = model.names[frame.file], &function = model.names[frame.function];
+      if (absl::StrContains(file, "/torch/distributed/") || absl::StrContains(file, "/_subclasses/")) continue;
+      if (absl::EndsWith(function, "__torch_function__")) by.back() = absl::StrCat(function, " (", BaseName(file), ")");
+    }
+  }
+  double all = 0, passed = 0;  // outermost ones that Python calls, in a step
+  std::map<std::string, double> times;
+  const ScopeColumns& scopes = model.scopes;
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+    const StackIndex stack = scopes.look[scope].stack;
+    if (!facts.IsOutermostOp(scope) || stack == kNone || IsInBackward(model, scope)) continue;
+    if (facts.StepOfScope(scope) == kNone) continue;
+    all += 1 / facts.count();
+    if (by[stack].empty()) continue;
+    passed += 1 / facts.count();
+    ++times[by[stack]];
+  }
+  const double dispatched = facts.TimesOf(kDispatchMode);
+  const bool by_mode = dispatched > passed;
+  if (all == 0 || 2 * std::max(dispatched, passed) < all) return;
+  const double ns = facts.Sum([&](const WorkItem& item) {
+    const bool is_mode = item.scope != nullptr && item.scope->op == kDispatchMode;
+    return by_mode ? is_mode : item.doing.activity == ActivityKind::kNotSeen;
+  });
+  if (!facts.IsAtLeast(ns, kPassedOnPercent)) return;
+  const std::string where = by_mode ? kDispatchMode : MostOf(times)->first;
+  findings.push_back(
+      {.where = where,
+       .sentence = absl::StrFormat("%.0f operations of a %s pass through Python on their way (%s): %s%s.",
+                                   std::max(dispatched, passed), facts.StepNoun(), where,
+                                   by_mode ? "" : "what lies between them takes ", facts.PartOfStep(ns)),
+       .gain_ns = ns,
+       .evidence =
+           by_mode ? "table work: these ranges" : "Python's stacks of the operations; table accounting, not seen",
+       .advice = by_mode
+                     ? "A TorchDispatchMode is on (FlopCounterMode, a logging or debugging mode): use it for one step."
+                     : "A subclass of Tensor (fastai's) is computed with: x.as_subclass(torch.Tensor) before the "
+                       "network; or a mode is on: torch.set_default_device(None) once the network is made."});
+}
+
 bool IsOn(const std::string& value) {
   const std::string lower = absl::AsciiStrToLower(value);
   return !lower.empty() && lower != "0" && lower != "false" && lower != "off" && lower != "no";
@@ -167,6 +219,7 @@ std::vector<Finding> FindDebugSwitch(const StepFacts& facts) {
         "tf.config.run_functions_eagerly(True).",
         "table work: EagerLocalExecute in each step, called by train_step of Keras");
   }
+  FindPassedOn(facts, findings);
   if (2 * facts.TimesOf(kProfilerIsOn) > 1) {
     add("torch.profiler",
         "PyTorch's profiler is on in the steps: it records each operation, if asked to with sizes, stacks and memory",

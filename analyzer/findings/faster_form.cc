@@ -7,7 +7,7 @@
 //                          a name that takes means, and deviations or roots, by operations of its own
 //   dense gradients        an embedding's gradient is as large as its table, however few rows a batch reads
 //   packed sequences       a recurrent network computes each time step by itself
-//   recurrent cells        the program does so: LSTMCell, GRUCell or RNNCell in a loop
+//   recurrent cells        the program does so: LSTMCell, GRUCell or RNNCell in a loop, or nn.LSTM for each time step
 //   equal modules          tensor_forms.cc
 //   sizes of tensors       tensor_forms.cc
 //   LSTM by parts          a product for each time step, where oneDNN computes all in one call
@@ -60,13 +60,15 @@ class Forms {
     for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
       const Part part = parts_[scopes.look[scope].name];
       const bool is_outermost = facts.IsOutermostOp(scope);
-      const bool counts = part == Part::kDense || part == Part::kPacked || part == Part::kMath || is_outermost;
+      const bool counts = part == Part::kDense || part == Part::kPacked || part == Part::kMath ||
+                          part == Part::kSoftmaxBackward || is_outermost;
       const size_t step = counts && facts.IsOp(scope) ? facts.StepOfScope(scope) : kNone;
       if (step == kNone) continue;
       const auto ns = static_cast<double>(TimeOf(scope));
       if (part == Part::kDense) dense.Add(ns, scope);
       if (part == Part::kPacked) packed.Add(ns, scope);
       if (part == Part::kMath) attention.Add(ns, scope);
+      if (part == Part::kSoftmaxBackward) of_backward.Add(ns, scope);
       math += part == Part::kMath ? 1 : 0;
       if (part == Part::kCell) cells[facts.attribution().of_scope[scope].layer].Add(ns, scope);
       const std::pair own = {scopes.thread[scope], step};
@@ -78,7 +80,7 @@ class Forms {
     }
   }
 
-  Form attention, dense, packed;
+  Form attention, of_backward, dense, packed;
   std::map<LayerIndex, Form> cells;
   double math = 0;         // of `attention`: scaled_dot_product_attention itself
   double score_bytes = 0;  // that attention by parts stores, of all steps; as far as known
@@ -86,16 +88,29 @@ class Forms {
 
  private:
   enum class Stage : uint8_t { kNone, kProduct, kSoftmax };
-  enum class Part : uint8_t { kOther, kDense, kPacked, kMath, kCell, kProduct, kSoftmax, kBetween, kAside };
+  enum class Part : uint8_t {
+    kOther,
+    kDense,
+    kPacked,
+    kMath,
+    kCell,
+    kProduct,
+    kSoftmax,
+    kSoftmaxBackward,
+    kBetween,
+    kAside
+  };
 
   static Part PartOf(const ScopeName& name) {
     const auto is = [&](const Names& names) { return IsAmong(name.op, names); };
     if (is({"embedding_dense_backward", "_embedding_bag_dense_backward"})) return Part::kDense;
     if (is({"_pack_padded_sequence"})) return Part::kPacked;
     if (is({"_scaled_dot_product_attention_math"})) return Part::kMath;
-    if (is({"lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"})) return Part::kCell;
+    if (is({"lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell", "lstm", "gru", "rnn_tanh", "rnn_relu"}))
+      return Part::kCell;
     if (is({"matmul", "bmm", "baddbmm", "einsum"})) return Part::kProduct;
     if (is({"softmax", "_softmax"})) return Part::kSoftmax;
+    if (is({"_softmax_backward_data"})) return Part::kSoftmaxBackward;
     if (is({"div", "div_", "mul", "mul_", "add", "add_", "masked_fill", "masked_fill_", "where", "dropout", "dropout_",
             "type_as", "tril", "eq", "ne", "lt", "ones", "full"})) {
       return Part::kBetween;
@@ -308,7 +323,7 @@ Finding OfForm(const StepFacts& facts, double ns, ScopeIndex scope, std::string 
   finding.line = facts.LineOfStack(facts.model().scopes.look[scope].stack);
   if (const LayerIndex index = facts.attribution().of_scope[scope].layer; index != kNone) {
     const Layer& layer = facts.attribution().layers[index];
-    finding.where = layer.name;
+    finding.where = facts.attribution().NameOf(index);
     if (!layer.line.empty()) finding.line = layer.line;
   }
   return finding;
@@ -320,12 +335,13 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
   const Forms forms(facts);
   const auto per_step = [&](const Form& form) { return form.ns / facts.count(); };
   const bool are_heads = 2 * forms.heads > forms.attention.count;
-  if (facts.IsAtLeast(per_step(forms.attention), kFormPercent)) {
+  const double attention_ns = per_step(forms.attention) + (forms.attention.count > 0 ? per_step(forms.of_backward) : 0);
+  if (facts.IsAtLeast(attention_ns, kFormPercent)) {
     findings.push_back(OfForm(
-        facts, per_step(forms.attention), forms.attention.last,
+        facts, attention_ns, forms.attention.last,
         absl::StrFormat(
             "Attention is computed by parts %.0f times a %s%s%s (a product, softmax, a product; what lies between "
-            "these in the forward pass%s)",
+            "these in the forward pass%s%s)",
             forms.attention.count / facts.count(), facts.StepNoun(),
             are_heads ? absl::StrFormat(", %.0f times right behind another head", forms.heads / facts.count()) : "",
             forms.score_bytes == 0
@@ -333,7 +349,8 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
                 : absl::StrCat(" and stores ",
                                HumanCell(static_cast<int64_t>(forms.score_bytes / facts.count()), "bytes"),
                                " of scores"),
-            are_heads ? ", and these of all but the first head" : ""),
+            are_heads ? ", and these of all but the first head" : "",
+            forms.of_backward.count > 0 ? ", and softmax backward" : ""),
         are_heads ? "All heads in one product: q.view(batch, length, heads, -1).transpose(1, 2), k and v likewise, "
                     "then torch.nn.functional.scaled_dot_product_attention(q, k, v)."
         : 2 * forms.math > forms.attention.count
@@ -343,7 +360,9 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
         : facts.HasGpuTimes() ? "torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask, is_causal=...) "
                                 "stores no scores (transformers: attn_implementation=\"sdpa\")."
                               : "torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=...) in one "
-                                "operation; on the CPU it is fused only without dropout."));
+                                "operation; on the CPU it is fused only without dropout, and nowhere if its "
+                                "weights are asked for (nn.MultiheadAttention: need_weights=False; transformers: no "
+                                "output_attentions)."));
   }
   if (facts.HasGpuTimes()) {
     const LayerIndex layer = findings.empty() ? kNone : facts.attribution().of_scope[forms.attention.last].layer;
@@ -385,10 +404,12 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
   };
   if (facts.IsAtLeast(facts.Sum(is_beside_cells), kFormPercent)) {
     const Form& most = MostOf(forms.cells, [](const auto& of) { return of.count; })->second;
+    const std::string& op = facts.scope_names()[facts.model().scopes.look[most.last].name].op;
+    const bool is_cell = absl::EndsWith(op, "_cell");
     findings.push_back(
         OfForm(facts, facts.Sum(is_beside_cells), most.last,
-               absl::StrFormat("A recurrent cell is called %.0f times in a %s. That costs, besides its products",
-                               most.count / facts.count(), facts.StepNoun()),
+               absl::StrFormat("A recurrent %s is called %.0f times in a %s. That costs, besides its products",
+                               is_cell ? "cell" : "network", most.count / facts.count(), facts.StepNoun()),
                "Where a sequence is known before it is read: nn.LSTM, nn.GRU or nn.RNN computes all its time steps in "
                "one call."));
     findings.back().where = facts.LayersOf(is_beside_cells);

@@ -38,6 +38,13 @@ const std::vector<Heavy>& HeavyOperations() {
        .advice = "For a spectral norm, or the largest singular values, products do: power iteration "
                  "(torch.nn.utils.parametrizations.spectral_norm), torch.svd_lowrank; torch.linalg.solve(A, b) in "
                  "place of inv(A) @ b; or not in each step."},
+      {.ops = {"linalg_cholesky_ex", "cholesky", "_linalg_solve_ex", "linalg_solve", "linalg_lu_factor_ex",
+               "_linalg_det", "_linalg_slogdet"},
+       .what = "A whole matrix is factored, or a system solved",
+       .advice =
+           "If the matrix stays the same (a covariance, a graph): factor it once, before the loop "
+           "(torch.linalg.cholesky, lu_factor), and use the factors (cholesky_solve, lu_solve; MultivariateNormal "
+           "with scale_tril=, made once)."},
       {.ops = {"sort", "argsort", "msort"},
        .what = "Whole tensors are sorted",
        .advice = "torch.topk where only the largest are needed (before top-p, too), max or argmax for one."},
@@ -49,6 +56,17 @@ const std::vector<Heavy>& HeavyOperations() {
        .what = "A one-hot matrix is made",
        .advice = "In place of a product with it F.embedding(ids, weight), or weight[ids]; cross_entropy takes the ids "
                  "themselves."},
+      {.ops = {"multinomial"},
+       .what = "Rows are drawn by their probabilities",
+       .advice = "Where these stay the same, and for negatives: torch.searchsorted(sums, torch.rand(n)) with their "
+                 "cumulative sums made once; with replacement=True it makes no number for each probability."},
+      {.ops = {"randperm"},
+       .what = "A permutation of all rows is made",
+       .advice = "Where few are needed: torch.randint(n, (k,)); else one permutation for many steps, a part for each.",
+       .is_called_itself = true},
+      {.ops = {"isnan", "isinf", "isfinite"},
+       .what = "Tensors are searched for NaN or infinity",
+       .advice = "Only to find an error, or the loss alone in each n-th step."},
       {.ops = {"scatter_add_", "scatter_add", "scatter_reduce_", "scatter_reduce", "gather"},
        .what = "Elements are taken or added one by one, each by an index of its own",
        .advice = "If all elements of a row have the same index (index.unsqueeze(1).expand(...)): x.index_add_(0, "
@@ -103,10 +121,11 @@ const std::vector<Heavy>& HeavyOperations() {
        .least_percent = kHeavyMovePercent,
        .in_inference_only = true,
        .is_called_itself = true},
-      {.ops = {"index_select", "take"},
+      {.ops = {"index_select", "take", "index"},
        .what = "Rows are copied by their indices",
-       .advice = "If most stay where they are (a cache of beams whose order did not change): move only those that do, "
-                 "in place. A slice of rows side by side copies nothing.",
+       .advice =
+           "If most stay where they are (a cache of beams whose order did not change): move only those that do, "
+           "in place. A slice of rows side by side copies nothing, x.index_select(d, ids) takes less than x[:, ids].",
        .least_percent = kHeavyMovePercent,
        .in_inference_only = true,
        .is_called_itself = true},

@@ -20,6 +20,7 @@ constexpr int64_t kMostWorkers = 16;     // each is a process of its own
 constexpr double kRowsOfBatch = 0.5;     // runs of an op, for each row
 constexpr double kOncePerRow = 0.1;      // by so much of a batch more or less
 constexpr double kLeastRows = 8;         // of a batch
+constexpr double kFewestNumbers = 32;    // that a batch has for each row
 constexpr double kMostOfInput = 0.5;
 constexpr double kHandOverNs = 2e6;  // of a batch from a worker, at most: below that workers are no help
 constexpr int64_t kLeastSamplesOfPlace = 10;
@@ -190,6 +191,22 @@ std::optional<RowByRow> FetchedRowByRow(const StepFacts& facts, Preparer prepare
   return rows.times >= least && !rows.place.empty() ? std::optional(rows) : std::nullopt;
 }
 
+// Tensors that default_collate makes of Python's numbers for a batch: of a list of them one for each position.
+double CollatedNumbers(const StepFacts& facts) {
+  const ScopeColumns& scopes = facts.model().scopes;
+  const std::vector<bool> collates = facts.StacksWith([](const std::string& file, const std::string& function) {
+    return absl::EndsWith(file, "/_utils/collate.py") &&
+           (function == "collate_float_fn" || function == "collate_int_fn");
+  });
+  double tensors = 0;
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+    const auto& [name, kind, stack] = scopes.look[scope];
+    if (stack == kNone || !collates[stack] || facts.model().names[name] != "aten::lift_fresh") continue;
+    tensors += facts.StepOfScope(scope) != kNone ? 1 / facts.count() : 0;
+  }
+  return tensors;
+}
+
 // An operation of a pipeline of tf.data that runs once for each row, the most frequent one: "Relu"; empty: none.
 std::string ComputedPerRow(const StepFacts& facts) {
   const auto batch = static_cast<double>(facts.steps().batch);
@@ -220,6 +237,14 @@ void Advise(const StepFacts& facts, double ns, const Preparing& preparing, int64
                     rows->place, ".");
     finding.advice = first.empty() ? kWholeBatch : first;
     finding.line = rows->line;
+    if (const double tensors = CollatedNumbers(facts); tensors >= kFewestNumbers) {
+      absl::StrAppendFormat(&finding.sentence,
+                            " Its items hold lists of numbers: default_collate makes %.0f tensors for a batch, one of "
+                            "each position.",
+                            tensors);
+      finding.advice =
+          "Return one tensor or array for each item (torch.tensor(row), np.float32), made once, not a list.";
+    }
     if (row_ns <= kCheapRowNs) return;
     if (!preparing.Mostly(preparing.looks.blocked_ns)) instead = absl::StrCat(finding.advice, " Else: ");
   }
@@ -371,6 +396,11 @@ void AdviseOnInput(const StepFacts& facts, double ns, Finding& finding) {
   if (!absl::StartsWith(finding.advice, first)) finding.advice.insert(0, absl::StrCat(first, " Else: "));
 }
 
+double InputNs(const StepFacts& facts) {
+  return std::max(facts.PhaseNs(PhaseKind::kInput),
+                  facts.Sum([](const WorkItem& item) { return item.doing.activity == ActivityKind::kDataLoading; }));
+}
+
 // Of processes of a pool, which get items one by one from a parent that makes no recorded calls.
 std::vector<Finding> FindPoolWait(const StepFacts& facts) {
   constexpr double kMostOfTime = 0.5;
@@ -421,9 +451,7 @@ std::vector<Finding> FindInputWait(const StepFacts& facts) {
   if (!facts.HasSteps() || facts.HasGpuTimes()) return {};  // with a GPU only its idle time counts: gpu-idle
   if (std::vector<Finding> pool = FindPoolWait(facts); !pool.empty()) return pool;
   if (MakesPipelinesAnew(facts)) return {};
-  const double waited_ns =
-      facts.Sum([](const WorkItem& item) { return item.doing.activity == ActivityKind::kDataLoading; });
-  const double ns = std::max(facts.PhaseNs(PhaseKind::kInput), waited_ns);
+  const double ns = InputNs(facts);
   if (!facts.IsAtLeast(ns, kInputWaitPercent)) return {};
   const Preparer preparer = facts.counted().preparer();
   if (preparer == Preparer::kProgram && ns < kHandOverNs && !FetchedRowByRow(facts, preparer)) return {};

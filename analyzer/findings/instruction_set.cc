@@ -65,6 +65,7 @@ Limit LimitBy(const ProcessInfo& process, absl::Span<const char* const> names, i
 
 constexpr const char* kOneDnnVariables[] = {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"};
 constexpr const char* kOpenBlasVariables[] = {"OPENBLAS_CORETYPE"};
+constexpr const char* kTorchVariables[] = {"ATEN_CPU_CAPABILITY"};
 
 bool IsOneDnn(const WorkItem& item) {
   return item.IsHostCompute() && item.op->onednn() != nullptr && item.op->flops.value_or(0) > 0;
@@ -234,6 +235,15 @@ std::vector<Finding> FindNarrowVectors(const StepFacts& facts) {
     const auto is_narrow = [&](const WorkItem& item) { return IsOpenBlas(process, item); };
     Append(Narrow(facts, is_narrow, "OpenBLAS", openblas.bits, unit_bits, openblas,
                   "table gemm; the width is that of the processor named by the variable"),
+           findings);
+  }
+  // Not all operations have loops for more than AVX2.
+  const Limit torch =
+      LimitBy(process, kTorchVariables, [](absl::string_view value) { return value == "default" ? 128 : 0; });
+  if (torch.bits > 0 && torch.bits < unit_bits && facts.UsesTorch()) {
+    Append(Narrow(
+               facts, [](const WorkItem& item) { return item.scope != nullptr; }, "PyTorch (ATen)", torch.bits,
+               unit_bits, torch, "table work: operations without calls of a library"),
            findings);
   }
   return findings;

@@ -84,7 +84,39 @@ std::string CalledBy(const TraceModel& model, StackIndex stack, const PythonPlac
 
 }  // namespace
 
-bool MakesPipelinesAnew(const StepFacts& facts) { return AreMany(facts, PipelinesIn(facts)); }
+bool MakesPipelinesAnew(const StepFacts& facts) {
+  return AreMany(facts, PipelinesIn(facts)) || !FindIteratorsMadeAnew(facts).empty();
+}
+
+std::vector<Finding> FindIteratorsMadeAnew(const StepFacts& facts) {
+  if (!facts.HasSteps() || !facts.UsesTorch() || facts.HasGpuTimes()) return {};
+  const ScopeColumns& scopes = facts.model().scopes;
+  const std::vector<bool> makes = facts.StacksWith([](const std::string& file, const std::string& function) {
+    return function == "_BaseDataLoaderIter.__init__" && absl::EndsWith(file, "/torch/utils/data/dataloader.py");
+  });
+  std::set<std::pair<ThreadIndex, size_t>> steps;
+  StackIndex made = kNone;
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+    const StackIndex stack = scopes.look[scope].stack;
+    const size_t step = stack != kNone && makes[stack] ? facts.StepOfScope(scope) : kNone;
+    if (step == kNone) continue;
+    steps.insert({scopes.thread[scope], step});
+    made = stack;
+  }
+  const double ns = InputNs(facts);
+  if (static_cast<double>(steps.size()) < kEachStep * facts.count() || !facts.IsAtLeast(ns, 100 * kLeastPart))
+    return {};
+  return {
+      {.where = "input",
+       .line = facts.LineOfStack(made),
+       .sentence = absl::StrFormat("A new iterator of a DataLoader is made in each %s (it shuffles all indices, and "
+                                   "starts workers, where these are asked for): the program waits for input for %s.",
+                                   facts.StepNoun(), facts.PartOfStep(ns)),
+       .gain_ns = ns,
+       .evidence = "operations that _BaseDataLoaderIter.__init__ calls; table phases: input",
+       .advice = "Make it once and take one batch after the other: for x, y in loader, or batches = iter(loader) "
+                 "before the loop and next(batches) in it, not next(iter(loader))."}};
+}
 
 // In each step, modules or their parameters.
 std::vector<Finding> FindModulesMadeAnew(const StepFacts& facts) {
@@ -244,6 +276,7 @@ std::vector<Finding> FindProcessesMadeAnew(const StepFacts& facts) {
 std::vector<Finding> FindMadeAnew(const StepFacts& facts) {
   if (std::vector<Finding> graph = FindGrowingGraph(facts); !graph.empty()) return graph;
   if (std::vector<Finding> processes = FindProcessesMadeAnew(facts); !processes.empty()) return processes;
+  if (std::vector<Finding> iterators = FindIteratorsMadeAnew(facts); !iterators.empty()) return iterators;
   if (facts.HasSteps() && facts.UsesTorch() && !facts.HasGpuTimes()) {
     if (std::vector<Finding> modules = FindModulesMadeAnew(facts); !modules.empty()) return modules;
   }

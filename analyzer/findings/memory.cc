@@ -184,11 +184,11 @@ std::vector<Finding> FindKeptActivations(const StepFacts& facts) {
     for (const auto& [layer, sum] : KeptByLayer(model, device)) {
       const int64_t bytes = sum.at_peak_bytes;
       if (static_cast<double>(bytes) < kMostOfPeak * peak) continue;
-      const Layer& of = facts.attribution().layers[layer];
+      const std::string name = facts.attribution().NameOf(layer);
       findings.push_back(MemoryFinding(
-          bytes, of.name, of.line,
-          absl::StrCat(of.name, " keeps ", Bytes(bytes), " for the backward pass, of a peak of ",
-                       Bytes(device.peak_bytes), " on ", MemoryDeviceName(device.device), "."),
+          bytes, name, facts.attribution().layers[layer].line,
+          absl::StrCat(name, " keeps ", Bytes(bytes), " for the backward pass, of a peak of ", Bytes(device.peak_bytes),
+                       " on ", MemoryDeviceName(device.device), "."),
           "table memory: its rows kept for backward",
           "Checkpoint it (torch.utils.checkpoint): its forward pass runs twice, its activations need not be kept."));
     }

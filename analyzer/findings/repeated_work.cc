@@ -4,15 +4,14 @@
 //                         are for nothing, in inference all
 //   from numbers          tensors that are made from nothing but numbers (full, triu, arange …) are the same in each step
 //   prefixes              a model without a key/value cache: the rows of products with a weight grow by the same small number
-//   unread rows           a part is taken behind the last product, and no operation up to the next pass takes long enough to have read
-//                         all of it
+//   unread rows           a part, or the diagonal, is taken behind the last product of the forward pass, and no operation up to the
+//                         next pass (in training: nor all up to the backward pass) takes long enough to have read all of it
 //   encoder again         it runs in each pass of a decoder of single tokens, whose rows are the batch, or whose attention has one query;
 //                         whether its input is the same is not recorded: sentence and advice say so
 //   frozen layers         compute forward and never backward: whether the same inputs come again is not recorded, so information
 //   adapters              of low rank (LoRA): with a weight beside them a product with another weight, their sum
 
 #include "analyzer/findings/rules.h"
-#include "analyzer/model/gemm_shape.h"
 #include "analyzer/table/typed_columns.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -29,6 +28,7 @@ constexpr int64_t kSmallGrowth = 2;  // a pass has at least twice the rows by wh
 constexpr double kMostReadRate =
     25;  // bytes per ns: an operation in one thread, of a result that is no longer in its cache
 constexpr double kLeastUnreadBytes = 1 << 20;
+constexpr int64_t kMadeOfTaken = 2;  // at least half of its bytes
 constexpr std::array<absl::string_view, 7> kMadeFromNumbers = {"full",     "ones",         "eye",         "arange",
                                                                "linspace", "triu_indices", "tril_indices"};
 
@@ -138,9 +138,6 @@ std::vector<Finding> FindMadeFromNumbers(const StepFacts& facts) {
                  "causal mask scaled_dot_product_attention(..., is_causal=True) needs none."}};
 }
 
-// A product has the rows as its first or, column-major, second side.
-int64_t RowsOf(const MatmulShape& shape) { return shape.order == "col" ? shape.n : shape.m; }
-
 // The rows of products with a weight, from one pass to the next.
 struct Rows {
   int64_t last = 0, step = 0;  // grows by
@@ -179,29 +176,35 @@ std::vector<Finding> FindPrefixes(const StepFacts& facts) {
   if (most == by_weight.end()) return {};
   const Rows& rows = most->second;
   if (rows.passes < kLeastPasses || 2 * rows.passes < rows.all_passes) return {};
-  const Layer& layer = facts.attribution().layers[std::get<0>(most->first)];
+  const LayerIndex layer = std::get<0>(most->first);
   const double new_part = static_cast<double>(rows.step * rows.passes) / rows.rows;
   return {
       {.where = "generation",
-       .line = layer.line,
+       .line = facts.attribution().layers[layer].line,
        .sentence = absl::StrFormat(
            "Each pass has %d %s more than the one before: the products of %s have %d to %d rows, growing by %d in %d "
            "of %d passes, as a model that generates without a key/value cache does.",
-           rows.step, rows.step == 1 ? "row" : "rows", layer.name, rows.first, rows.most, rows.step, rows.passes,
-           rows.all_passes),
+           rows.step, rows.step == 1 ? "row" : "rows", facts.attribution().NameOf(layer), rows.first, rows.most,
+           rows.step, rows.passes, rows.all_passes),
        .gain_ns = facts.step_ns() * (1 - new_part),
        .evidence = "table gemm: rows of products with the same weight; the gain: as if only the new rows were computed",
        .advice = "Keep keys and values of earlier tokens: use_cache=True, past_key_values; then a pass computes the "
                  "new token alone."}};
 }
 
-// A product and the operations behind it, up to the next product.
+// What takes a part of a tensor, or of a product what lies on its diagonal.
+constexpr std::array<absl::string_view, 3> kTakes = {"select", "slice", "index"};
+constexpr std::array<absl::string_view, 3> kTakesDiagonal = {"diagonal", "diag", "trace"};
+
+// A product of the forward pass and the operations behind it, up to the next product.
 struct LastProduct {
   ScopeIndex scope = kNone;  // the outermost operation
   const Op* op = nullptr;
   bool is_computed_with = false;
-  bool is_taken = false;  // a part of the result, before anything is computed with it
-  double longest_ns = 0;  // of these operations
+  bool is_taken = false;     // a part of the result, before anything is computed with it
+  bool is_diagonal = false;  // that part
+  int64_t taken_bytes = 0;   // copied by `index`; 0: a view, or not known
+  double read_ns = 0;        // in which these operations may have read the result
 
   int64_t Rows() const { return RowsOf(*MatmulShapeOf(*op)); }
   double ResultBytes() const {
@@ -210,58 +213,96 @@ struct LastProduct {
   }
 };
 
+// In training the loss may read a half by each of several operations: all of them count, not the longest. Not those that make about
+// as much as was copied: they read that.
 std::vector<Finding> FindUnreadRows(const StepFacts& facts) {
-  if (facts.steps().kind != StepKind::kInference) return {};
-  const TraceModel& model = facts.model();
-  const ScopeColumns& scopes = model.scopes;
-  std::map<ScopeIndex, const Op*> products;  // by the outermost operation
-  for (CallIndex call = 0; call < model.calls.size(); ++call) {
-    const Op& op = model.ops[model.calls.op[call]];
-    if (op.on_gpu || !MatmulShapeOf(op)) continue;
-    ScopeIndex scope = model.calls.ScopeOf(call);
-    while (facts.IsOp(scope) && !facts.IsOutermostOp(scope)) scope = scopes.parent[scope];
-    if (facts.IsOp(scope)) products[scope] = &op;
-  }
+  const bool trains = facts.steps().kind == StepKind::kTraining;
+  if (!trains && facts.steps().kind != StepKind::kInference) return {};
+  const ScopeColumns& scopes = facts.model().scopes;
+  const std::map<ScopeIndex, const Op*> products = ProductsOfOperations(facts);
+  std::map<ScopeIndex, int64_t> made;
+  for (const MadeTensor& tensor : TensorsMade(facts)) made[tensor.scope] = tensor.bytes;
+  const auto made_by = [&](ScopeIndex scope) {
+    const auto found = made.find(scope);
+    return found == made.end() ? 0 : found->second;
+  };
   LastProduct last, longest;
-  double ns = 0;
+  std::map<const Op*, std::vector<LastProduct>> passes;  // by product
   const auto end_pass = [&](size_t next_step) {
     const size_t step = last.is_taken ? facts.StepOfScope(last.scope) : kNone;
-    if (step == kNone || step == next_step) return;
-    const double read_bytes = last.longest_ns * kMostReadRate * std::max(facts.processors(), 1u);
-    if (last.ResultBytes() < std::max(kLeastUnreadBytes, read_bytes)) return;
-    ns += static_cast<double>(scopes.duration_ns[last.scope]) / facts.count();
-    if (longest.op == nullptr || last.ResultBytes() > longest.ResultBytes()) longest = last;
+    if (step != kNone && step != next_step) passes[last.op].push_back(last);
   };
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
     if (!facts.IsOutermostOp(scope)) continue;
+    if (trains && IsInBackward(facts.model(), scope)) {
+      end_pass(kNone);
+      last = {};
+      continue;
+    }
     const ScopeName& name = facts.scope_names()[scopes.look[scope].name];
     const auto product = products.find(scope);
     const size_t step = product == products.end() ? kNone : facts.StepOfScope(scope);
+    const auto own_ns = static_cast<double>(scopes.duration_ns[scope]);
+    const int64_t bytes = made_by(scope);
+    if (last.op != nullptr && name.op == "index" && !last.is_computed_with) last.taken_bytes = bytes;
+    const bool reads_taken =
+        last.taken_bytes > 0 && bytes <= last.taken_bytes && kMadeOfTaken * bytes >= last.taken_bytes;
     // One of the next pass is not behind this one.
-    if (step == kNone) last.longest_ns = std::max(last.longest_ns, static_cast<double>(scopes.duration_ns[scope]));
+    if (step == kNone && !reads_taken) last.read_ns = trains ? last.read_ns + own_ns : std::max(last.read_ns, own_ns);
     if (product != products.end()) {
       end_pass(step);
       last = {.scope = scope, .op = product->second};
       continue;
     }
+    const bool is_diagonal = absl::c_linear_search(kTakesDiagonal, name.op);
+    if (last.op != nullptr && !last.is_computed_with && (is_diagonal || absl::c_linear_search(kTakes, name.op))) {
+      last.is_diagonal = is_diagonal && !last.is_taken;
+      last.is_taken = true;
+    }
     last.is_computed_with |= !name.is_view && !name.is_bookkeeping;
-    last.is_taken |= last.op != nullptr && !last.is_computed_with && (name.op == "select" || name.op == "slice");
   }
   end_pass(kNone);
-  if (!facts.IsAtLeast(ns, kRepeatedPercent)) return {};
+  double ns = 0;
+  for (auto& [op, taken] : passes) {
+    // Other programs make some longer, none shorter.
+    const auto undisturbed = taken.begin() + std::ssize(taken) / 4;
+    std::ranges::nth_element(taken, undisturbed, {}, &LastProduct::read_ns);
+    const double read_bytes = undisturbed->read_ns * kMostReadRate * std::max(facts.processors(), 1u);
+    if (taken.front().ResultBytes() < std::max(kLeastUnreadBytes, read_bytes)) continue;
+    for (const LastProduct& one : taken) ns += static_cast<double>(scopes.duration_ns[one.scope]) / facts.count();
+    if (longest.op == nullptr || taken.front().ResultBytes() > longest.ResultBytes()) longest = taken.front();
+  }
+  if (longest.op == nullptr) return {};
   const LayerIndex layer = facts.attribution().of_scope[longest.scope].layer;
   const std::string where = layer == kNone ? "" : facts.attribution().NameOf(layer);
+  if (trains && layer != kNone) {
+    ns = std::max(ns, facts.Sum([&](const WorkItem& item) {
+      return item.IsHostCompute() && item.group->layers == std::vector<LayerIndex>{layer};
+    }));
+  }
+  if (!facts.IsAtLeast(ns, kRepeatedPercent)) return {};
   const double gain_ns = std::min(ns, facts.step_ns());
-  return {{.where = where,
-           .line = facts.LineOfStack(scopes.look[longest.scope].stack),
-           .sentence = absl::StrFormat("%s computes all %d rows of its product, then a part of them is taken, and no "
-                                       "operation up to the next %s takes long enough to read the others: %s.",
-                                       where.empty() ? "The last layer" : where, longest.Rows(), facts.StepNoun(),
-                                       facts.PartOfStep(gain_ns)),
-           .gain_ns = gain_ns,
-           .evidence = "table gemm and scopes: select or slice behind the last product, and what follows",
-           .advice = "Take the part before the product: for the next token lm_head(h[:, -1:]) in place of "
-                     "lm_head(h)[:, -1] (transformers: logits_to_keep=1)."}};
+  const std::string whose = where.empty() ? "The last product" : where;
+  return {
+      {.where = where,
+       .line = facts.LineOfStack(scopes.look[longest.scope].stack),
+       .sentence = longest.is_diagonal
+                       ? absl::StrFormat("%s computes a matrix of %d rows, then its diagonal is taken, and what "
+                                         "follows does not take long enough to read the rest: %s.",
+                                         whose, longest.Rows(), facts.PartOfStep(gain_ns))
+                       : absl::StrFormat(
+                             "%s computes all %d rows of its product, then a part of them is taken, and %s "
+                             "up to the %s long enough to read the others: %s.",
+                             whose, longest.Rows(), trains ? "what follows" : "no operation",
+                             trains ? "backward pass does not take" : absl::StrCat("next ", facts.StepNoun(), " takes"),
+                             facts.PartOfStep(gain_ns)),
+       .gain_ns = gain_ns,
+       .evidence = "table gemm and scopes: what takes a part behind the last product, and what follows",
+       .advice = longest.is_diagonal
+                     ? "Its elements alone: (a * b).sum(-1) for the diagonal of a @ b.T, (a.T * b).sum() for the trace "
+                       "of a @ b (torch.einsum(\"ij,ij->i\", a, b))."
+                     : "Take the part before the product: for the next token lm_head(h[:, -1:]) in place of "
+                       "lm_head(h)[:, -1] (transformers: logits_to_keep=1), for masked words head(h[mask])."}};
 }
 
 enum class Side : uint8_t { kNone, kEncoder, kDecoder };

@@ -161,6 +161,19 @@ std::map<int, NamedOperations> SumNamedOperations(const StepFacts& facts,
   return all;
 }
 
+std::map<ScopeIndex, const Op*> ProductsOfOperations(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  std::map<ScopeIndex, const Op*> products;
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    const Op& op = model.ops[model.calls.op[call]];
+    if (op.on_gpu || !MatmulShapeOf(op)) continue;
+    ScopeIndex scope = model.calls.ScopeOf(call);
+    while (facts.IsOp(scope) && !facts.IsOutermostOp(scope)) scope = model.scopes.parent[scope];
+    if (facts.IsOp(scope)) products[scope] = &op;
+  }
+  return products;
+}
+
 bool IsInBackward(const TraceModel& model, ScopeIndex outermost) {
   const ScopeIndex parent = model.scopes.parent[outermost];
   return parent != kNone && model.scopes.look[parent].kind == ScopeKind::kBackwardNode;
@@ -218,7 +231,8 @@ double StepsOf(const StepFacts& facts, const std::vector<MadeTensor>& made) {
   return std::max(static_cast<double>(steps.size()), 1.0);
 }
 
-MadeTime TimeOfMade(const StepFacts& facts, const std::vector<MadeTensor>& made, const std::set<size_t>& tensors) {
+MadeTime TimeOfMade(const StepFacts& facts, const std::vector<MadeTensor>& made, const std::set<size_t>& tensors,
+                    bool with_calls) {
   MadeTime time;
   std::set<LayerIndex> layers;
   for (const size_t i : tensors) {
@@ -231,7 +245,7 @@ MadeTime TimeOfMade(const StepFacts& facts, const std::vector<MadeTensor>& made,
   }
   time.ns /= StepsOf(facts, made);
   const auto is_in = [&](const WorkItem& item) {
-    return item.scope != nullptr && !item.group->layers.empty() &&
+    return (item.scope != nullptr || (with_calls && item.IsHostCompute())) && !item.group->layers.empty() &&
            absl::c_all_of(item.group->layers, [&](LayerIndex layer) { return layers.contains(layer); });
   };
   time.ns = std::min(time.ns + facts.Sum(is_in), facts.step_ns());

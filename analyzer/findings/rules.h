@@ -9,6 +9,7 @@
 
 #include "analyzer/analysis/memory_use.h"
 #include "analyzer/findings/finding.h"
+#include "analyzer/model/gemm_shape.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/work/gap_lines.h"
 #include "analyzer/work/noise.h"
@@ -52,10 +53,11 @@ FindFunction FindInputWait, FindGpuIdle, FindProcessorQuota, FindBusyMachine, Fi
     FindFasterForms, FindGrowingSteps, FindUnfusedOps, FindSmallOptimizerOps, FindGrowingMemory, FindKeptActivations,
     FindFragmentedMemory, FindPythonBound, FindCopiedAgain, FindPageableCopies, FindSmallCopies, FindGpuAllocations;
 MissingFunction OwnLoopsMissing, PageFaultsMissing, RecompilationsMissing, SpinningMissing;
-// Parts of other rules, which have files of their own: of recompilations, warm-up, input-wait, faster-form.
-FindFunction FindXlaRecompilations, FindLongXlaCompilation, FindPoolWait, FormsOfCollectives, EqualModules,
-    FormsOfTensors;
+// Parts of other rules: of recompilations, warm-up, input-wait, made-anew, faster-form.
+FindFunction FindXlaRecompilations, FindLongXlaCompilation, FindPoolWait, FindIteratorsMadeAnew, FormsOfCollectives,
+    EqualModules, FormsOfTensors;
 
+double InputNs(const StepFacts& facts);           // waiting for the next batch, in a step
 bool MakesPipelinesAnew(const StepFacts& facts);  // the input belongs to that rule
 bool SeesXlaCompilations(const StepFacts& facts);
 // Most of the convolutions' time: a single input may be in that format by chance (one channel, one pixel).
@@ -149,6 +151,12 @@ std::map<int, NamedOperations> SumNamedOperations(const StepFacts& facts,
                                                   const std::function<int(const std::string&)>& kind,
                                                   const std::function<int(int, ScopeIndex, ScopeIndex)>& refine);
 
+// A product has the rows as its first or, column-major, second side.
+inline int64_t RowsOf(const MatmulShape& shape) { return shape.order == "col" ? shape.n : shape.m; }
+
+// A library's matrix product on the CPU, the last one in it, by the framework's outermost operation.
+std::map<ScopeIndex, const Op*> ProductsOfOperations(const StepFacts& facts);
+
 // Whether a node of the backward pass runs this outermost operation.
 bool IsInBackward(const TraceModel& model, ScopeIndex outermost);
 
@@ -176,8 +184,10 @@ struct MadeTime {
   double ns = 0;
   std::string where;  // layers; empty: none
 };
-// Of these tensors: all operations of their layers, forward and backward; of those without a layer the operation itself.
-MadeTime TimeOfMade(const StepFacts& facts, const std::vector<MadeTensor>& made, const std::set<size_t>& tensors);
+// Of these tensors: all operations of their layers, forward and backward, if so with the libraries' calls; of those without a layer
+// the operation itself.
+MadeTime TimeOfMade(const StepFacts& facts, const std::vector<MadeTensor>& made, const std::set<size_t>& tensors,
+                    bool with_calls = false);
 
 // Forms of the rule faster-form that have files of their own.
 

@@ -6,6 +6,10 @@
 //                   copied again
 //   expanded        cat copies a tensor that was expanded right before, and a product goes through all of it: the expanded part has
 //                   the same result in all rows
+//   mostly zeros    a product with a diagonal matrix that was made right before
+//   mean of rows    of an embedding, right behind it: one operation for both
+//   chains          two products of the program one behind the other, in an order that needs four times as many operations
+//   loops           the same operation runs many times inside of one, as torch.vmap's fallback does
 //   large windows   poolings whose results are as large as what the operation before made, far slower than others of the run
 //
 // Times are those of the layers, forward and backward.
@@ -21,7 +25,8 @@ constexpr int64_t kBroadcastBytes = 1 << 20;
 constexpr int64_t kTimesLarger = 4;  // than all blocks before; and than what it is reduced to
 constexpr int64_t kPairsBytes = 1 << 10;
 constexpr size_t kReducedWithin = 4;  // operations
-constexpr double kFewestJoins = 16;   // in a step
+constexpr double kFewestInside = 32;
+constexpr double kFewestJoins = 16;  // in a step
 constexpr double kGrowsInPercent = 90;
 // Of a step, without the products' own time: how much of that is the expanded part's is not known.
 constexpr double kExpandedPercent = 5;
@@ -32,13 +37,18 @@ constexpr int64_t kPooledBytes = 1 << 16;
 class TensorForms {
  public:
   explicit TensorForms(const StepFacts& facts)
-      : facts_(facts), scopes_(facts.model().scopes), names_(facts.scope_names()), made_(TensorsMade(facts)) {
+      : facts_(facts),
+        scopes_(facts.model().scopes),
+        names_(facts.scope_names()),
+        made_(TensorsMade(facts)),
+        products_(ProductsOfOperations(facts)) {
     steps_ = StepsOf(facts, made_);
   }
 
   std::vector<Finding> Find() const {
     std::vector<Finding> findings;
-    for (const auto& found : {Broadcast(), JoinedAnew(), JoinedExpanded(), LargeWindows()}) {
+    for (const auto& found : {Broadcast(), JoinedAnew(), JoinedExpanded(), MostlyZeros(), MeanOfRows(), Chains(),
+                              Loops(), LargeWindows()}) {
       if (found) findings.push_back(*found);
     }
     return findings;
@@ -64,6 +74,12 @@ class TensorForms {
     return static_cast<CallIndex>(next) < end ? calls.op[static_cast<CallIndex>(next)] : kNone;
   }
 
+  // Over more than one product of elements.
+  bool SumsUp(size_t i) const {
+    const auto product = products_.find(made_[i].scope);
+    return product != products_.end() && MatmulShapeOf(*product->second)->k > 1;
+  }
+
   // The next operation makes as much.
   bool IsMadeOf(size_t i) const { return FollowsInStep(i, i + 1) && made_[i + 1].bytes == made_[i].bytes; }
 
@@ -79,7 +95,14 @@ class TensorForms {
     size_t largest = made_.size();
     int64_t reduced_bytes = 0;
     for (size_t i = 0; i < made_.size(); ++i) {
-      const bool may_be = OpOf(i) == "sub" || OpOf(i) == "mul" || OpOf(i) == "add" || OpOf(i) == "rsub";
+      // It broadcasts and reduces by itself.
+      const bool is_whole = IsAmong(OpOf(i), {"cosine_similarity", "pairwise_distance"});
+      if (is_whole && made_[i].bytes >= std::max(kBroadcastBytes, kTimesLarger * made_[i].largest_before)) {
+        tensors.insert(i);
+        if (largest == made_.size() || made_[largest].bytes < made_[i].bytes) largest = i;
+        continue;
+      }
+      const bool may_be = IsAmong(OpOf(i), {"sub", "mul", "add", "rsub"}) || (OpOf(i) == "einsum" && !SumsUp(i));
       if (!may_be || made_[i].largest_before == 0) continue;  // its operands are not known
       if (made_[i].bytes < std::max(kBroadcastBytes, kTimesLarger * made_[i].largest_before)) continue;
       size_t end = i + 1;
@@ -96,13 +119,19 @@ class TensorForms {
     return OfForm(
         facts_, ns, made_[largest].scope,
         absl::StrFormat("Broadcasting in aten::%s makes a tensor of %s, %.0f times as large as any that PyTorch held, "
-                        "and operations behind it reduce it to %s, forward and backward",
+                        "and %s, forward and backward",
                         OpOf(largest), HumanCell(made_[largest].bytes, "bytes"),
                         static_cast<double>(made_[largest].bytes) / static_cast<double>(made_[largest].largest_before),
-                        HumanCell(reduced_bytes, "bytes")),
-        OpOf(largest) == "mul" ? "A sum of products needs no such tensor: torch.einsum, matmul."
-                               : "Distances of all pairs need no such tensor: torch.cdist(a, b), or a product: |a|^2 + "
-                                 "|b|^2 - 2 a @ b.T.");
+                        OpOf(largest) == "cosine_similarity" || OpOf(largest) == "pairwise_distance"
+                            ? "sums over it"
+                            : absl::StrCat("operations behind it reduce it to ", HumanCell(reduced_bytes, "bytes"))),
+        OpOf(largest) == "cosine_similarity"
+            ? "Of all pairs by a product: F.normalize(a, dim=-1) @ F.normalize(b, dim=-1).T."
+        : OpOf(largest) == "mul" || OpOf(largest) == "einsum"
+            ? "A sum of products needs no such tensor: a product (z.T @ z for the mean of outer products), or one "
+              "torch.einsum that sums up, too."
+            : "Distances of all pairs need no such tensor: torch.cdist(a, b), or a product: |a|^2 + "
+              "|b|^2 - 2 a @ b.T.");
   }
 
   std::optional<Finding> JoinedAnew() const {
@@ -180,6 +209,132 @@ class TensorForms {
     return finding;
   }
 
+  static bool IsAmong(const std::string& op, std::initializer_list<absl::string_view> ops) {
+    return absl::c_linear_search(ops, op);
+  }
+
+  // These operations and what is right behind them.
+  template <typename Follows>
+  std::optional<Finding> Pairs(std::initializer_list<absl::string_view> first, const Follows& follows,
+                               absl::string_view sentence, const char* advice) const {
+    std::set<size_t> tensors;
+    for (size_t i = 0; i + 1 < made_.size(); ++i) {  // a step may begin between them
+      const bool is_next = scopes_.thread[made_[i].scope] == scopes_.thread[made_[i + 1].scope];
+      if (is_next && IsAmong(OpOf(i), first) && follows(i)) tensors.insert({i, i + 1});
+    }
+    const double ns = TimeOfMade(facts_, made_, tensors, /*with_calls=*/true).ns;
+    if (!facts_.IsAtLeast(ns, kFormPercent)) return std::nullopt;
+    const size_t i = *tensors.begin();
+    return OfForm(facts_, ns, made_[i].scope,
+                  absl::StrCat(sentence, " (aten::", OpOf(i), ", ", HumanCell(made_[i].bytes, "bytes"),
+                               ", then aten::", OpOf(i + 1), ")"),
+                  advice);
+  }
+
+  std::optional<Finding> MostlyZeros() const {
+    return Pairs(
+        {"diag", "diag_embed", "block_diag"},
+        [&](size_t i) {
+          return made_[i].bytes >= kPairsBytes && IsAmong(OpOf(i + 1), {"matmul", "mm", "bmm", "linear", "addmm"});
+        },
+        "A matrix that is zero but for its diagonal, or for blocks, is made and multiplied",
+        "Multiply by the elements themselves: d[:, None] * x for diag(d) @ x, x * d for x @ diag(d); blocks one by "
+        "one, "
+        "or equal ones by torch.bmm.");
+  }
+
+  std::optional<Finding> MeanOfRows() const {
+    return Pairs(
+        {"embedding"},
+        [&](size_t i) {
+          return made_[i].bytes >= std::max(kBroadcastBytes, kTimesLarger * made_[i + 1].bytes) &&
+                 IsAmong(OpOf(i + 1), {"mean", "sum", "amax", "max"});
+        },
+        "Rows of an embedding are copied for nothing but their mean, sum or maximum",
+        "nn.EmbeddingBag(..., mode=\"mean\") (F.embedding_bag) adds the rows up where they are; padding_idx leaves "
+        "some "
+        "out.");
+  }
+
+  // Operations of two products in this order and in the other one; equal if the second does not multiply the first one's result.
+  static std::pair<double, double> OrdersOf(const MatmulShape& first, const MatmulShape& second) {
+    const auto sides = [](const MatmulShape& shape) {
+      const bool is_column = shape.order == "col";
+      return std::array{static_cast<double>(is_column ? shape.n : shape.m), static_cast<double>(shape.k),
+                        static_cast<double>(is_column ? shape.m : shape.n)};
+    };
+    const auto [rows, inner, columns] = sides(first);
+    const auto [other_rows, other_inner, other_columns] = sides(second);
+    const double now = rows * inner * columns + other_rows * other_inner * other_columns;
+    if (first.batch == second.batch && other_rows == rows && other_inner == columns)
+      return {now, inner * columns * other_columns + rows * inner * other_columns};
+    if (first.batch == second.batch && other_inner == rows && other_columns == columns)
+      return {now, other_rows * rows * inner + other_rows * inner * columns};
+    return {now, now};
+  }
+
+  std::optional<Finding> Chains() const {
+    std::vector<MadeTensor> chain;  // and all that their layers do
+    std::set<size_t> all;
+    ScopeIndex last = kNone;  // the operation before, a product
+    double now = 0, other = 0;
+    for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
+      const ScopeName& name = names_[scopes_.look[scope].name];
+      if (!facts_.IsOutermostOp(scope) || name.is_view) continue;
+      const ScopeIndex before = std::exchange(last, kNone);
+      const auto product = products_.find(scope);
+      if (product == products_.end() || !IsAmong(name.op, {"matmul", "mm", "bmm"})) continue;
+      last = scope;
+      const bool is_one_line = before != kNone && scopes_.look[before].stack == scopes_.look[scope].stack &&
+                               scopes_.look[scope].stack != kNone && !IsInBackward(facts_.model(), scope);
+      const size_t step = is_one_line ? facts_.StepOfScope(scope) : kNone;
+      if (step == kNone || step != facts_.StepOfScope(before)) continue;
+      const auto [flops, of_other] = OrdersOf(*MatmulShapeOf(*products_.at(before)), *MatmulShapeOf(*product->second));
+      if (flops < kTimesLarger * of_other) continue;
+      for (const ScopeIndex of : {before, scope}) {
+        all.insert(chain.size());
+        chain.push_back({.scope = of, .step = step});
+      }
+      now += flops;
+      other += of_other;
+    }
+    const double ns = all.empty() ? 0 : TimeOfMade(facts_, chain, all, /*with_calls=*/true).ns * (1 - other / now);
+    if (!facts_.IsAtLeast(ns, kFormPercent)) return std::nullopt;
+    return OfForm(
+        facts_, ns, chain.back().scope,
+        absl::StrFormat("Two products one behind the other, if the second multiplies the first one's result, "
+                        "need %.0f times as many operations as in the other order; what that costs",
+                        now / other),
+        "Python multiplies from the left: A @ (B @ v) in place of A @ B @ v (torch.linalg.multi_dot finds the "
+        "order); Q @ (K.T @ V) where no softmax is between.");
+  }
+
+  // Of torch.vmap: an operation in which the same one runs again and again.
+  std::optional<Finding> Loops() const {
+    std::map<ScopeIndex, double> inside;  // by the outermost operation
+    for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
+      if (!facts_.IsOp(scope) || facts_.IsOutermostOp(scope)) continue;
+      ScopeIndex outermost = scope;
+      while (facts_.IsOp(scopes_.parent[outermost])) outermost = scopes_.parent[outermost];
+      if (scopes_.look[outermost].name == scopes_.look[scope].name) ++inside[outermost];
+    }
+    double ns = 0;
+    ScopeIndex most = kNone;
+    for (const auto& [outermost, times] : inside) {
+      if (times < kFewestInside || facts_.StepOfScope(outermost) == kNone) continue;
+      ns += static_cast<double>(scopes_.duration_ns[outermost]) / facts_.count();
+      if (most == kNone || scopes_.duration_ns[outermost] > scopes_.duration_ns[most]) most = outermost;
+    }
+    if (!facts_.IsAtLeast(ns, kFormPercent)) return std::nullopt;
+    return OfForm(
+        facts_, ns, most,
+        absl::StrFormat("An operation calls itself for each member of a batch (aten::%s, %.0f times), as "
+                        "torch.vmap does where it has no rule for it",
+                        names_[scopes_.look[most].name].op, inside[most]),
+        "Call it without vmap on the whole batch, if it takes one, or use operations that vmap knows: it warns "
+        "of those that it does not (\"performance drop\").");
+  }
+
   std::optional<Finding> LargeWindows() const {
     struct Pooling {
       double element_ns = INFINITY;  // the least: others may interrupt
@@ -216,6 +371,7 @@ class TensorForms {
   const ScopeColumns& scopes_;
   const std::vector<ScopeName>& names_;
   const std::vector<MadeTensor> made_;
+  const std::map<ScopeIndex, const Op*> products_;
   double steps_ = 1;
 };
 

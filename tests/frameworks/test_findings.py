@@ -320,7 +320,7 @@ class Findings(FindingsCase):
         self.assertIn("remove_parametrizations", finding["advice"])
 
     def test_scores_that_nothing_reads(self):
-        finding = self.found("repeated-work", "all_scores", least_percent=20, near_miss=("all_scores", "all"))
+        finding = self.found("repeated-work", "all_scores", least_percent=5, near_miss=("all_scores", "all"))
         self.assertIn("head computes all 128 rows of its product", finding["finding"])
         self.assert_line(finding, "self.head(hidden)")
         self.assertEqual(self.findings("repeated-work", "all_scores", "advised"), [])

@@ -65,6 +65,13 @@ const PlantedChange kChanges[] = {
      "NEW is 40 % faster per training step (",
      "threads of the program 5 -> 6: the same work takes less time in features.", Gate::kPasses,
      "threads of the program 5 -> 6"},
+    {"MoreThanThreadsNeed",
+     [](RunSpec& spec) {
+       spec.threads = 6;
+       MakeSlower(spec, 3);
+     },
+     "NEW is 200 % slower per training step (", "): the same work takes longer in features.", Gate::kFails,
+     "threads of the program 5 -> 6"},
     {"DataType",
      [](RunSpec& spec) {
        spec.dtype = "bf16";

@@ -1,4 +1,4 @@
-// Rule batch-norm-in-inference: where it begins.
+// Rule batch-norm-in-inference: where it begins; input-gradient: which layers are judged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,6 +21,28 @@ TEST(BatchNormInInference, TakesThreePercent) {
   EXPECT_THAT(Found(32'000), testing::SizeIs(1));
   EXPECT_THAT(Found(28'000), testing::IsEmpty());
   EXPECT_THAT(Found(100'000, StepKind::kTraining), testing::IsEmpty());
+}
+
+// A first layer of so many products, with one of the gradient of its input, or of its own results.
+size_t InputGradients(int products) {
+  CpuProgram program;
+  program.UseTorch();
+  for (int i = 0; i < products; ++i) {
+    const OpIndex op = program.builder().AddOp(GemmDefinition(64, 64, 32 + i, "TN"));
+    for (int64_t at_ns = 1000; at_ns < CpuProgram::kSteps * CpuProgram::kStepNs; at_ns += CpuProgram::kStepNs)
+      program.builder().Call(op, at_ns + i * 100'000, 90'000);
+    program.LayerOf(op, {.name = "0", .module = "0", .type = "linear"});
+  }
+  const OpIndex gradient = program.builder().AddOp(GemmDefinition(32, 64, 64, "NN"));
+  for (int64_t at_ns = 1000; at_ns < CpuProgram::kSteps * CpuProgram::kStepNs; at_ns += CpuProgram::kStepNs)
+    program.builder().Call(gradient, at_ns + 500'000, 200'000);
+  program.LayerOf(gradient, {.name = "0", .module = "0", .type = "linear"}, LayerDirection::kBackwardData);
+  return program.Find("input-gradient").rows.size();
+}
+
+TEST(InputGradient, IsNotWhatAttentionNeedsForItself) {
+  EXPECT_EQ(InputGradients(1), 1u);
+  EXPECT_EQ(InputGradients(3), 0u);
 }
 
 }  // namespace batch_norm_test

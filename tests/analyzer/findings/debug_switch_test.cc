@@ -97,6 +97,32 @@ TEST(DebugSwitch, IsWhatDistributionsCheck) {
   EXPECT_THAT(found("/opt/site-packages/torch/distributions/normal.py", "Normal.log_prob").rows, IsEmpty());
 }
 
+// 10 operations of 50 us each in a step, called by a function of a package, or each in a range of that name.
+CpuProgram::Found PassedOn(const char* function, const char* range) {
+  CpuProgram program;
+  program.UseTorch();
+  const StackIndex stack = program.builder().AddStack(
+      {{"/v/site-packages/torch/_tensor.py", function, 9}, {"/home/u/train.py", "<module>", 8}});
+  for (int64_t at_ns = 0; at_ns < CpuProgram::kSteps * CpuProgram::kStepNs; at_ns += CpuProgram::kStepNs / 10) {
+    program.builder().Scope("aten::mul", ScopeKind::kFrameworkOp, at_ns, 50'000, 0, -1, stack);
+    program.builder().Scope(range, ScopeKind::kFrameworkOp, at_ns + 1000, 40'000);
+  }
+  return program.Find("debug-switch");
+}
+
+TEST(DebugSwitch, IsWhatPassesThroughPython) {
+  const auto function = PassedOn("Tensor.__torch_function__", "aten::mul");
+  ASSERT_EQ(function.rows.size(), 1u);
+  EXPECT_NEAR(static_cast<double>(function.Gain(0)), 500'000, 10'000);  // what lies between the operations
+  EXPECT_THAT(function.Of(0, "finding"), testing::HasSubstr("10 operations of a training step pass through Python"));
+  EXPECT_THAT(function.Of(0, "advice"), testing::HasSubstr("as_subclass"));
+  const auto mode = PassedOn("Tensor.__rsub__", "PythonDispatchMode");
+  ASSERT_EQ(mode.rows.size(), 1u);
+  EXPECT_EQ(mode.Gain(0), 400'000);
+  EXPECT_THAT(mode.Of(0, "advice"), testing::HasSubstr("FlopCounterMode"));
+  EXPECT_THAT(PassedOn("Tensor.__rsub__", "aten::mul").rows, IsEmpty());
+}
+
 TEST(DebugSwitch, IsDetailWhereRanksTalk) {
   const auto found = [](const char* value, bool has_collectives) {
     CpuProgram program;

@@ -112,6 +112,21 @@ TEST(HeavyOperations, AreTheOutermostOnesOfTheirKinds) {
   EXPECT_THAT(found.Of(0, "advice"), HasSubstr("to_sparse_csr()"));
 }
 
+// torch.vmap's fallback, or what an operation consists of.
+TEST(FasterForm, IsAnOperationInALoopOfItself) {
+  for (const int times : {4, 100}) {
+    CpuProgram program;
+    program.UseTorch();
+    program.Scope("aten::ctc_loss", 1000, 500'000);
+    for (int i = 0; i < times; ++i) program.Scope("aten::ctc_loss", 2000 + i * 4000, 3000);
+    const auto found = program.Find("faster-form");
+    ASSERT_THAT(found.rows, SizeIs(times == 100 ? 1 : 0));
+    if (found.rows.empty()) continue;
+    EXPECT_EQ(found.Gain(0), 500'000);
+    EXPECT_THAT(found.Of(0, "finding"), HasSubstr("aten::ctc_loss, 100 times"));
+  }
+}
+
 CpuProgram::Found Convolving(const std::string& problem) {
   CpuProgram program;
   program.UseTorch();
@@ -159,6 +174,33 @@ TEST(MadeAnew, IsANetworkInEachRequest) {
   EXPECT_THAT(Filling("/v/site-packages/torch/nn/modules/module.py", "Module.load_state_dict").rows, SizeIs(1));
   EXPECT_THAT(Filling("/v/site-packages/torch/nn/init.py", "_no_grad_uniform_", 4).rows, IsEmpty());
   EXPECT_THAT(Filling("/v/site-packages/torch/nn/functional.py", "dropout").rows, IsEmpty());
+}
+
+// In each so many-th step an iterator is made, and input is waited for.
+CpuProgram::Found Iterating(int every) {
+  CpuProgram program;
+  program.UseTorch();
+  const StackIndex stack = program.builder().AddStack(
+      {{"/v/site-packages/torch/utils/data/dataloader.py", "_BaseDataLoaderIter.__init__", 9},
+       {"/home/u/train.py", "<module>", 5}});
+  for (int step = 0; step < CpuProgram::kSteps; ++step) {
+    const int64_t at_ns = step * CpuProgram::kStepNs;
+    if (step % every == 0)
+      program.builder().Scope("aten::random_", ScopeKind::kFrameworkOp, at_ns, 5'000, 0, -1, stack);
+    program.builder().Scope("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", ScopeKind::kUserRange,
+                            at_ns + 10'000, 300'000);
+    program.builder().Scope("aten::linear", ScopeKind::kFrameworkOp, at_ns + 500'000, 100'000);
+  }
+  return program.Find("made-anew");
+}
+
+TEST(MadeAnew, IsAnIteratorInEachStep) {
+  const auto found = Iterating(1);
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_EQ(found.Gain(0), 300'000);
+  EXPECT_EQ(found.Of(0, "line"), "train.py:5");
+  EXPECT_THAT(found.Of(0, "advice"), HasSubstr("not next(iter(loader))"));
+  EXPECT_THAT(Iterating(5).rows, IsEmpty()) << "epochs";
 }
 
 // In each step so many tensors of a module are copied in 50 us each, 10 us apart.

@@ -171,18 +171,24 @@ TEST(InputWait, WhatSamplesMetIsToBeLookedAtFirst) {
 
 // The program itself prepares batches of 32 rows; samples of it are in these libraries, at these lines of one function each.
 using Places = std::vector<std::pair<const char*, uint32_t>>;
-std::string OfProgram(const Places& places, int64_t batch = 32) {
+std::string OfProgram(const Places& places, int64_t batch = 32, int numbers = 0) {
   GpuProgram program;
   ModelBuilder& builder = program.builder();
   const OpIndex product = builder.AddOp(GemmDefinition(64, 64, 64, "NN"));
   std::vector<int64_t> starts = {0};
-  const StackIndex rows = builder.AddStack({{"train.py", "Rows.__getitem__", 34}, {"train.py", "<module>", 3}});
+  const StackIndex rows = builder.AddStack({{"train.py", "Rows.__getitem__", 34}, {"train.py", "<module>", 3}}),
+                   collate =
+                       builder.AddStack({{"/v/site-packages/torch/utils/data/_utils/collate.py", "collate_float_fn", 9},
+                                         {"train.py", "<module>", 3}});
   for (int step = 0; step < kSteps; ++step) {
     const int64_t at_ns = step * 40 * kMs;
     builder.Scope("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", ScopeKind::kUserRange, at_ns,
                   30 * kMs);
-    for (int64_t row = 0; row < 32; ++row)
+    for (int64_t row = 0; row < (numbers == 0 ? 32 : 0); ++row)
       builder.Scope("aten::empty", ScopeKind::kFrameworkOp, at_ns + row * 900'000, 1'000, 0, -1, rows);
+    for (int number = 0; number < numbers; ++number)
+      builder.Scope("aten::lift_fresh", ScopeKind::kFrameworkOp, at_ns + number * 30 * kMs / numbers, 500, 0, -1,
+                    collate);
     for (size_t i = 0; i < places.size(); ++i) {
       const auto& [library, line] = places[i];
       const StackIndex stack =
@@ -218,6 +224,12 @@ TEST(InputWait, SamplesAreSummedByLineThenByLibrary) {
 TEST(InputWait, RowsAreCountedByTheBatch) {
   EXPECT_THAT(OfProgram({}), HasSubstr("Rows are fetched one by one, 32 a training step, in Rows.__getitem__"));
   EXPECT_THAT(OfProgram({}, 0), HasSubstr("Rows are fetched one by one in Rows.__getitem__"));
+}
+
+TEST(InputWait, ListsOfNumbersAreCollatedByPosition) {
+  EXPECT_THAT(OfProgram({}, 32, 300), HasSubstr("default_collate makes 300 tensors for a batch, one of each position. "
+                                                "Return one tensor or array for each item"));
+  EXPECT_THAT(OfProgram({}, 32, 2), testing::Not(HasSubstr("default_collate")));
 }
 
 // What takes them 1 ms at most is handed over for as much.

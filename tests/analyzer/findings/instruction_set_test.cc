@@ -84,6 +84,21 @@ TEST(InstructionSet, OpenBlasIsNotLimited) {
   EXPECT_THAT(Find({.settings = Core("Nehalem"), .op = Product("sgemm_")}).rows, IsEmpty());  // MKL's
 }
 
+TEST(InstructionSet, PyTorchIsLimited) {
+  for (const char* value : {"default", "avx2"}) {
+    CpuProgram program;
+    program.UseTorch();
+    program.process().processor = kZen5;
+    program.process().settings = {{"ATEN_CPU_CAPABILITY", value}};
+    program.Scope("aten::gelu", 1000, 400'000);
+    const auto found = program.Find("instruction-set");
+    ASSERT_EQ(found.rows.size(), absl::string_view(value) == "default" ? 1u : 0u);
+    if (!found.rows.empty()) {
+      EXPECT_EQ(found.Gain(0), 300'000);
+    }
+  }
+}
+
 TEST(InstructionSet, TellsWhereTheProcessorIsNotKnown) {
   const auto found = Find({.processor = {}, .settings = Core("Nehalem"), .op = Product()});
   EXPECT_THAT(found.rows, IsEmpty());

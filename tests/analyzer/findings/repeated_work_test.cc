@@ -37,8 +37,9 @@ TEST(RepeatedWork, RowsStayOrOthersCome) {
 }
 
 // Requests whose last product has so many rows of 8192, one of which is taken; then an operation reads for so long.
-CpuProgram::Found LastOfRows(int64_t rows, const char* taken, int64_t read_ns, bool has_stacks = true) {
-  CpuProgram program(StepKind::kInference);
+CpuProgram::Found LastOfRows(int64_t rows, const char* taken, int64_t read_ns, bool has_stacks = true,
+                             StepKind kind = StepKind::kInference, int64_t made_bytes = 0) {
+  CpuProgram program(kind);
   program.UseTorch();
   program.process().processors = 2;
   const OpIndex op = program.builder().AddOp(GemmDefinition(8192, rows, 64, "TN"));
@@ -49,6 +50,12 @@ CpuProgram::Found LastOfRows(int64_t rows, const char* taken, int64_t read_ns, b
     program.builder().Scope("aten::view", ScopeKind::kFrameworkOp, at_ns + 510'000, 1000);
     program.builder().Scope(taken, ScopeKind::kFrameworkOp, at_ns + 520'000, 1000);
     program.builder().Scope("aten::argmax", ScopeKind::kFrameworkOp, at_ns + 530'000, read_ns);
+    const auto scopes = static_cast<ScopeIndex>(4 * (at_ns / CpuProgram::kStepNs));  // of the steps before
+    for (const auto& [scope, bytes] : {std::pair(scopes + 2, int64_t{1} << 20), {scopes + 3, made_bytes}}) {
+      if (made_bytes > 0)
+        program.builder().model().memory.push_back(
+            {.time_ns = at_ns + 530'500, .address = 64 + scope, .bytes = bytes, .scope = scope});
+    }
   }
   program.LayerOf(op, {.name = "lm_head"});
   return program.Find("repeated-work");
@@ -66,6 +73,30 @@ TEST(RepeatedWork, RowsThatNothingReads) {
   EXPECT_EQ(found.Gain(0), 500'000);
   EXPECT_EQ(found.Of(0, "line"), "serve.py:9");
   EXPECT_THAT(found.Of(0, "finding"), HasSubstr("computes all 256 rows of its product"));
+}
+
+TEST(RepeatedWork, RowsThatNoLossReads) {
+  const auto found = LastOfRows(256, "aten::index", 20'000, /*has_stacks=*/true, StepKind::kTraining);
+  ASSERT_EQ(found.rows.size(), 1u);
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("what follows up to the backward pass does not take long enough"));
+  EXPECT_THAT(LastOfRows(256, "aten::index", 300'000, /*has_stacks=*/true, StepKind::kTraining).rows, IsEmpty());
+}
+
+// What makes as much as was copied reads that.
+TEST(RepeatedWork, RowsBesideThoseThatAreCopied) {
+  const auto found = [](int64_t made_bytes) {
+    return LastOfRows(256, "aten::index", 300'000, /*has_stacks=*/true, StepKind::kTraining, made_bytes).rows.size();
+  };
+  EXPECT_EQ(found(1 << 20), 1u);
+  EXPECT_EQ(found(1 << 10), 0u);
+}
+
+TEST(RepeatedWork, IsAProductOfWhichTheDiagonalIsTaken) {
+  const auto found = LastOfRows(256, "aten::diagonal", 20'000);
+  ASSERT_EQ(found.rows.size(), 1u);
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("computes a matrix of 256 rows, then its diagonal is taken"));
+  EXPECT_THAT(found.Of(0, "advice"), HasSubstr("(a * b).sum(-1)"));
+  EXPECT_THAT(LastOfRows(256, "aten::diagonal", 300'000).rows, IsEmpty()) << "a logsumexp of all, say";
 }
 
 TEST(RepeatedWork, RowsThatMayBeRead) {

@@ -98,6 +98,44 @@ TEST(TensorForms, DistancesOfAllPairsAreMadeByBroadcasting) {
   EXPECT_THAT(Find("faster-form", {linear, sub, pow, tanh, tanh, tanh}), IsEmpty());  // needed as a whole
 }
 
+TEST(TensorForms, OuterProductsAreMadeForTheirMean) {
+  const Made linear{"aten::linear", 100, 256 * kKiB}, einsum{"aten::einsum", 400, 32 * kMiB},
+      mean{"aten::mean", 100, 64 * kKiB};
+  const auto found = Find("faster-form", {linear, einsum, mean});
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].advice, HasSubstr("z.T @ z"));
+}
+
+TEST(TensorForms, SimilaritiesOfAllPairsAreMadeByBroadcasting) {
+  const Made linear{"aten::linear", 100, 256 * kKiB};
+  const auto found = Find("faster-form", {linear, {"aten::cosine_similarity", 400, 32 * kMiB}});
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].sentence, HasSubstr("32.0 MiB, 128 times as large as any that PyTorch held, and sums over it"));
+  EXPECT_THAT(found[0].advice, HasSubstr("F.normalize(a, dim=-1) @ F.normalize(b, dim=-1).T"));
+  EXPECT_THAT(Find("faster-form", {linear, {"aten::cosine_similarity", 400, 256 * kKiB}}), IsEmpty()) << "row by row";
+}
+
+TEST(TensorForms, DiagonalMatricesAreMultiplied) {
+  const Made diag{"aten::diag", 100, 4 * kMiB}, product{"aten::matmul", 300, kMiB}, sum{"aten::add", 300, 4 * kMiB};
+  const auto found = Find("faster-form", {diag, product});
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].gain_ns, 400'000);
+  EXPECT_THAT(found[0].sentence, HasSubstr("multiplied (aten::diag, 4.00 MiB, then aten::matmul)"));
+  EXPECT_THAT(found[0].advice, HasSubstr("d[:, None] * x"));
+  EXPECT_THAT(Find("faster-form", {diag, sum}), IsEmpty());
+}
+
+TEST(TensorForms, RowsOfAnEmbeddingAreCopiedForTheirMean) {
+  const Made rows{"aten::embedding", 300, 12 * kMiB}, mean{"aten::mean", 100, 128 * kKiB},
+      whole{"aten::mean", 100, 4 * kMiB}, linear{"aten::linear", 300, 128 * kKiB};
+  const auto found = Find("faster-form", {rows, mean});
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].gain_ns, 400'000);
+  EXPECT_THAT(found[0].advice, HasSubstr("nn.EmbeddingBag"));
+  EXPECT_THAT(Find("faster-form", {rows, whole}), IsEmpty()) << "few of each";
+  EXPECT_THAT(Find("faster-form", {rows, linear, mean}), IsEmpty());
+}
+
 std::vector<Made> Joins(int count, int64_t grows_by, const Made& between) {
   std::vector<Made> made;
   for (int i = 1; i <= count; ++i) {
