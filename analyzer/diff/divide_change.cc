@@ -28,7 +28,7 @@ std::string TimesText(double ratio) { return absl::StrFormat("%.2g times as long
 bool IsCommunication(const std::string& what) {
   for (const char* word :
        {"all_reduce", "allreduce", "all-reduce", "all_gather", "allgather", "all-gather", "reduce_scatter",
-        "reduce-scatter", "alltoall", "all-to-all", "collective", "nccl", "gloo:", "ucc:", "c10d::", "MPI_"}) {
+        "reduce-scatter", "alltoall", "all-to-all", "collective", "nccl", "gloo:", "ucc:", "c10d", "MPI_"}) {
     if (absl::StrContains(what, word)) return true;
   }
   return false;

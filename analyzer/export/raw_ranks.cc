@@ -18,13 +18,6 @@ constexpr int64_t kWindowSteps = 50;
 
 std::string KindWords(CollectiveKind kind) { return absl::StrReplaceAll(EnumName(kind), {{"_", " "}}); }
 
-// Whether calls are known from the first one on.
-bool KnowsOrder(const TraceModel& model) {
-  return model.read_spans.empty() && absl::c_none_of(model.aggregates, [&](const AggregateRow& row) {
-           return model.ops[row.op].collective() != nullptr;
-         });
-}
-
 class WorkRows {
  public:
   explicit WorkRows(const Timeline& run)
@@ -172,13 +165,13 @@ class WorkRows {
 void FillCollectives(const Timeline& run, TableRows& rows) {
   const TraceModel& model = run.model;
   StepIndex steps(model, run.analysis.steps());
-  const bool knows_order = KnowsOrder(model);
+  const std::vector<int64_t> until_ns = OrderKnownUntil(model);
   const auto begin = [&](ProcessIndex process, ThreadIndex thread, int64_t start_ns) {
     const uint32_t step = steps.At(process, thread, start_ns);
     rows.Integer(process).Known(step == kNone ? std::nullopt : std::optional(steps.steps()[step].number));
   };
-  const auto order = [&](size_t sequence) {
-    return knows_order ? std::optional(static_cast<int64_t>(sequence)) : std::nullopt;
+  const auto order = [&](size_t sequence, ProcessIndex process, int64_t start_ns) {
+    return start_ns < until_ns[process] ? std::optional(static_cast<int64_t>(sequence)) : std::nullopt;
   };
   const auto spans = CollectivesOnGpu(model);
   for (const auto& [communicator, members] : FindCommunicators(model)) {
@@ -193,7 +186,9 @@ void FillCollectives(const Timeline& run, TableRows& rows) {
         int64_t start_ns = model.calls.start_ns[call], end_ns = start_ns + model.calls.duration_ns[call];
         begin(member.process, model.calls.thread[call], start_ns);
         rows.Text(are_all ? absl::StrCat(library, ", all ", ranks, " ranks, ", index + 1) : "");
-        rows.Integer(static_cast<int64_t>(collective.communicator)).Integer(ranks).Known(order(i));
+        rows.Integer(static_cast<int64_t>(collective.communicator))
+            .Integer(ranks)
+            .Known(order(i, member.process, start_ns));
         const auto span = spans.find(call);
         if (span != spans.end()) std::tie(start_ns, end_ns) = span->second;
         rows.Text(KindWords(collective.kind));
@@ -205,18 +200,19 @@ void FillCollectives(const Timeline& run, TableRows& rows) {
       }
     }
   }
-  for (const auto& [name, members] : FindCollectiveRanges(model)) {
+  for (const auto& [kind, members] : FindCollectiveRanges(model)) {
     for (const CollectiveMember& member : members) {
       for (size_t i = 0; i < member.ranges.size(); ++i) {
         const ScopeIndex range = member.ranges[i];
+        const int64_t bytes = RangeKindOf(model, range).bytes;
         begin(member.process, model.scopes.thread[range], model.scopes.start_ns[range]);
         rows.Null()
             .Null()
             .Null()
-            .Known(order(i))
-            .Text(KindWords(*CollectiveOf(name)))
-            .Null()
-            .Text(name.substr(0, name.find(':')));
+            .Known(order(i, member.process, model.scopes.start_ns[range]))
+            .Text(KindWords(*CollectiveOf(kind.name)))
+            .Known(bytes < 0 ? std::nullopt : std::optional(bytes))
+            .Text(kind.name.substr(0, kind.name.find(':')));
         rows.Integer(model.scopes.start_ns[range] - model.start_ns)
             .Integer(model.scopes.EndOf(range) - model.start_ns)
             .End();

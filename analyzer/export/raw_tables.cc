@@ -306,7 +306,7 @@ const std::vector<RawTable>& RawTables() {
         Number("members", "", "Ranks in the communicator; NULL: not known."),
         Number("sequence", "",
                "Which of its communicator it is on this rank, from 0; where no communicator is known, which of its "
-               "library and kind. NULL: not known, as calls before it are."),
+               "library, kind and bytes. NULL: not known, as calls before it are."),
         TextColumn("kind", "all reduce, all gather, reduce scatter, broadcast …"),
         Number("bytes", "bytes", "As in the table collectives; NULL: not known."),
         TextColumn("library", "NCCL, MPI, gloo …"), Start(),

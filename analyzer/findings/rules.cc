@@ -186,7 +186,16 @@ const std::vector<DeviceMemory>& MemoryOfDevices(const StepFacts& facts) {
   return analysis.Derived<MemoryUse>(facts.model(), facts.attribution(), analysis.steps()).devices;
 }
 
-std::vector<MadeTensor> TensorsMade(const StepFacts& facts) {
+struct TensorsOfRun {
+  explicit TensorsOfRun(const StepFacts& facts);
+  std::vector<MadeTensor> tensors;
+};
+
+const std::vector<MadeTensor>& TensorsMade(const StepFacts& facts) {
+  return facts.options().analysis->Derived<TensorsOfRun>(facts).tensors;
+}
+
+TensorsOfRun::TensorsOfRun(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   const ScopeColumns& scopes = model.scopes;
   std::map<ScopeIndex, MadeTensor> by_scope;
@@ -218,9 +227,7 @@ std::vector<MadeTensor> TensorsMade(const StepFacts& facts) {
       if (converts) made.converted_bytes = std::max(made.converted_bytes, born.bytes);
     }
   }
-  std::vector<MadeTensor> tensors;
   for (const auto& [scope, made] : by_scope) tensors.push_back(made);
-  return tensors;
 }
 
 double StepsOf(const StepFacts& facts, const std::vector<MadeTensor>& made) {

@@ -174,7 +174,7 @@ struct MadeTensor {
 };
 
 // On the host, by thread and time; nothing where memory was not recorded in steady steps.
-std::vector<MadeTensor> TensorsMade(const StepFacts& facts);
+const std::vector<MadeTensor>& TensorsMade(const StepFacts& facts);
 
 // In how many steps.
 double StepsOf(const StepFacts& facts, const std::vector<MadeTensor>& made);

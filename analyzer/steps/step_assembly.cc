@@ -191,6 +191,7 @@ class Assembler {
   // Passes before the beginning of a training step, and those after the last backward pass, are separate steps.
   std::vector<Draft> SplitOffUntrained(const std::vector<Draft>& raw) const {
     std::vector<TrainingItems> trainings;
+    trainings.reserve(raw.size());
     for (const Draft& draft : raw) {
       const size_t trained = FirstTrained(draft);
       if (trained == draft.end) continue;
@@ -200,6 +201,7 @@ class Assembler {
     const std::vector<size_t> beginnings = FindStepBeginnings(model_, moments_, items_, trainings);
     const StepKind untrained_kind = UntrainedKind();
     std::vector<Draft> drafts;
+    drafts.reserve(raw.size());
     size_t next = 0;
     for (const Draft& draft : raw) {
       if (next == trainings.size() || trainings[next].begin != draft.begin) {
@@ -317,10 +319,12 @@ class Assembler {
 
   // Which optimizers ran, identified by name and call site.
   uint64_t SignatureOf(size_t begin, size_t end) const {
-    std::set<Mark> marks;
+    absl::InlinedVector<Mark, 4> marks;
     const size_t after = end < items_.size() ? items_[end].first : moments_.size();
-    for (size_t i = items_[begin].first; i < after; ++i) marks.insert(MarkAt(i));
-    marks.erase(Mark());
+    for (size_t i = items_[begin].first; i < after; ++i) {
+      if (const Mark mark = MarkAt(i); mark != Mark() && !absl::c_linear_search(marks, mark)) marks.push_back(mark);
+    }
+    absl::c_sort(marks);
     uint64_t signature = 0;
     for (const auto& [name, stack] : marks) signature = (signature * 1000003 + name) * 1000003 + stack;
     return signature;

@@ -107,7 +107,12 @@ bool IsCycle(const std::vector<uint64_t>& updates, size_t length) {
 void MarkWarmUp(const TraceModel& model, StepTrack& track) {
   const std::vector<Asked> asked = AskedInSteps(model, track);
   std::map<std::string, std::vector<Step*>> alike;
-  for (Step& step : track.steps) alike[StepName(step.kind, step.sort)].push_back(&step);
+  std::vector<Step*>* last = nullptr;
+  for (Step& step : track.steps) {
+    if (last == nullptr || last->back()->kind != step.kind || last->back()->sort != step.sort)
+      last = &alike[StepName(step.kind, step.sort)];
+    last->push_back(&step);
+  }
   for (auto& [name, steps] : alike) MarkAlike(asked, track.steps, steps);
 }
 

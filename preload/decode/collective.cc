@@ -15,8 +15,8 @@ namespace {
 struct Communicator {
   std::atomic<uint64_t> handle;  // 0: free; published last
   uint32_t number;
-  int32_t rank;
-  int32_t ranks;
+  std::atomic<int32_t> rank;
+  std::atomic<int32_t> ranks;  // 0: the library's functions were not found yet
 };
 constexpr uint32_t kCommunicators = 256;
 Communicator g_communicators[kCommunicators];
@@ -28,8 +28,8 @@ struct RankAndSize {
   int32_t ranks = 0;
 };
 
-const Communicator* Find(uint64_t handle) {
-  for (const Communicator& communicator : g_communicators) {
+Communicator* Find(uint64_t handle) {
+  for (Communicator& communicator : g_communicators) {
     uint64_t found = communicator.handle.load(std::memory_order_acquire);
     if (found == handle) return &communicator;
     if (found == 0) return nullptr;
@@ -42,21 +42,21 @@ constexpr uint64_t kGone = 1;  // not a handle of any library
 template <typename AskLibrary>
 const Communicator* FindOrAsk(uint64_t handle, AskLibrary ask) {
   if (handle <= kGone) return nullptr;
-  const Communicator* known = Find(handle);
-  if (known != nullptr) return known;
+  Communicator* known = Find(handle);
+  if (known != nullptr && known->ranks.load(std::memory_order_relaxed) > 0) return known;
   RankAndSize facts = ask();
   SpinLockHolder holder(&g_lock);
-  known = Find(handle);
-  if (known != nullptr) return known;
-  for (Communicator& communicator : g_communicators) {
-    if (communicator.handle.load(std::memory_order_relaxed) > kGone) continue;
-    communicator.number = ++g_next_number;
-    communicator.rank = facts.rank;
-    communicator.ranks = facts.ranks;
-    communicator.handle.store(handle, std::memory_order_release);
-    return &communicator;
+  const bool is_new = (known = Find(handle)) == nullptr;
+  for (Communicator* free = g_communicators; known == nullptr && free != std::end(g_communicators); ++free) {
+    if (free->handle.load(std::memory_order_relaxed) <= kGone) known = free;
   }
-  return nullptr;
+  if (known == nullptr) return nullptr;
+  known->rank.store(facts.rank, std::memory_order_relaxed);
+  known->ranks.store(facts.ranks, std::memory_order_relaxed);
+  if (!is_new) return known;
+  known->number = ++g_next_number;
+  known->handle.store(handle, std::memory_order_release);
+  return known;
 }
 
 struct NcclApi : FunctionTable {
@@ -91,8 +91,8 @@ struct MpiApi : FunctionTable {
 
 void Store(CallRecord* record, CollectiveShape shape, const Communicator* communicator, const void* send,
            const void* receive, const void* stream) {
-  shape.rank = communicator == nullptr ? -1 : communicator->rank;
-  shape.ranks = communicator == nullptr ? 0 : communicator->ranks;
+  shape.rank = communicator == nullptr ? -1 : communicator->rank.load(std::memory_order_relaxed);
+  shape.ranks = communicator == nullptr ? 0 : communicator->ranks.load(std::memory_order_relaxed);
   shape.communicator = communicator == nullptr ? 0 : communicator->number;
   new (record->shape()) CollectiveShape(shape);
   record->SetAddresses(send, receive, stream);

@@ -26,7 +26,7 @@ void Drain::TakeOpen() {
       if (range.owner.load(std::memory_order_relaxed) == nullptr || range.thread_id != state_.thread_ids[i]) continue;
       OpenScopeEntry scope = {};
       scope.start_ticks = range.start_ticks;
-      scope.link = -1;
+      scope.link = range.bytes;
       scope.python_stack = range.python_stack;
       scope.name_bytes = static_cast<uint16_t>(strnlen(range.name, sizeof range.name));
       scope.kind = ScopeKind::kUserRange;

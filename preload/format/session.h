@@ -130,6 +130,7 @@ struct AsynchronousRange {
   uint64_t start_ticks;
   uint32_t thread_id;     // on which it began
   uint32_t python_stack;  // definition, 0: none
+  int64_t bytes;          // of the tensors that it was given; -1: not known
   char name[40];          // as much as fits
 };
 constexpr uint32_t kAsynchronousRanges = 64;  // further ones are not recorded

@@ -130,13 +130,13 @@ bool CloseScope(ThreadState* thread, const void* owner) {
 }
 
 void RecordEndedScope(ThreadState* thread, ScopeKind kind, const char* name, size_t name_bytes, uint64_t duration_ticks,
-                      uint64_t end_ticks) {
+                      uint64_t end_ticks, int64_t link) {
   if (end_ticks == 0) end_ticks = ReadTicks(thread->clock);
   OpenScopeEntry scope = {};
   scope.start_ticks = end_ticks - duration_ticks;
   // TensorFlow's eager ops: Python, which called them, still waits for them.
   if (kind == ScopeKind::kTraceMe && MayHavePythonFrames(thread)) scope.python_stack = CapturePythonStack(thread);
-  scope.link = -1;
+  scope.link = link;
   scope.kind = kind;
   scope.cut = name_bytes > kMaxScopeNameBytes;
   scope.name_bytes = static_cast<uint16_t>(scope.cut != 0 ? kMaxScopeNameBytes : name_bytes);

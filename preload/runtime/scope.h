@@ -23,7 +23,7 @@ bool CloseScope(ThreadState* thread, const void* owner);
 
 // A scope that has ended and whose beginning was not reported: it began `duration_ticks` before its end. `end_ticks` 0: now.
 void RecordEndedScope(ThreadState* thread, ScopeKind kind, const char* name, size_t name_bytes, uint64_t duration_ticks,
-                      uint64_t end_ticks = 0);
+                      uint64_t end_ticks = 0, int64_t link = -1);
 
 // False inside an operator of a framework: between the calls there, no Python runs.
 bool MayHavePythonFrames(const ThreadState* thread);

@@ -260,6 +260,7 @@ void BeginAsynchronousRange(ThreadState* thread, const void* record_function) {
     if (!range.owner.compare_exchange_strong(free, record_function)) continue;
     range.thread_id = thread->thread_id;
     range.python_stack = OpenPythonStack(thread);
+    range.bytes = g_tap.torch.InputBytes(record_function);
     const char* name = g_tap.torch.name(record_function);
     size_t bytes = strnlen(name, sizeof range.name);
     memcpy(range.name, name, bytes);
@@ -278,13 +279,14 @@ bool EndAsynchronousRange(const void* record_function) {
   for (AsynchronousRange& range : session->asynchronous_ranges) {
     if (range.owner.load(std::memory_order_relaxed) != record_function) continue;
     uint64_t start_ticks = range.start_ticks;
+    int64_t bytes = range.bytes;
     range.owner.store(nullptr, std::memory_order_release);
     g_asynchronous_count.fetch_sub(1);
     ThreadState* thread = ScopeThread(g_tap.family_bit);
     if (thread == nullptr) return true;
     const char* name = g_tap.torch.name(record_function);
     uint64_t end_ticks = ReadTicks(thread->clock);
-    RecordEndedScope(thread, ScopeKind::kUserRange, name, strlen(name), end_ticks - start_ticks, end_ticks);
+    RecordEndedScope(thread, ScopeKind::kUserRange, name, strlen(name), end_ticks - start_ticks, end_ticks, bytes);
     return true;
   }
   return false;

@@ -131,6 +131,7 @@ struct TorchTest {
 constinit TorchTest g_test = {};
 constexpr char kTestRange[] = "dlhook: test of observers";
 constexpr char kTestOp[] = "dlhook::test";
+constexpr int64_t kTestNumber = 0x646c'686f'6f6b'0001;
 
 // An observer of one kind of scope. Operators of other threads are none of the test's.
 template <TorchScope kKind>
@@ -158,13 +159,26 @@ struct TestObserver {
   }
 };
 
-void OpenTestScope(TorchScopeObject* scope, TorchScope kind, const char* name) {
+void OpenTestScope(TorchScopeObject* scope, TorchScope kind, const char* name, int64_t sequence_number = -1) {
   g_test.call.construct(scope, kind);
   if (g_test.call.before != nullptr) {
-    g_test.call.before(scope, std::string_view(name), -1);
+    g_test.call.before(scope, std::string_view(name), sequence_number);
   } else {
-    g_test.call.before_with_text(scope, name, -1);
+    g_test.call.before_with_text(scope, name, sequence_number);
   }
+}
+
+// Arguments (c10::ArrayRef, here empty) follow the sequence number.
+size_t FindInputs(const TorchScopeObject& scope, int64_t sequence_number) {
+  size_t found = 0;
+  for (size_t at = 0; at + 24 <= sizeof scope.bytes; at += 8) {
+    int64_t words[3];
+    memcpy(words, scope.bytes + at, sizeof words);
+    if (words[0] != sequence_number) continue;
+    if (found != 0 || words[1] != 0 || words[2] != 0) return 0;
+    found = at + 8;
+  }
+  return found;
 }
 
 void RunTestOp() {
@@ -173,10 +187,11 @@ void RunTestOp() {
 }
 
 // Null, or the check that failed.
-const char* TestObservers(const TorchFunctions& functions) {
+const char* TestObservers(TorchFunctions& functions) {
   uint64_t range = functions.add(TestObserver<TorchScope::kUserScope>::Callback());
   uint64_t op = functions.add(TestObserver<TorchScope::kFunction>::Callback());
-  OpenTestScope(&g_test.range, TorchScope::kUserScope, kTestRange);
+  OpenTestScope(&g_test.range, TorchScope::kUserScope, kTestRange, kTestNumber);
+  functions.inputs_offset = FindInputs(g_test.range, kTestNumber);
   RunTestOp();
   functions.disable(op);
   RunTestOp();
@@ -193,6 +208,35 @@ const char* TestObservers(const TorchFunctions& functions) {
 }
 
 }  // namespace
+
+int64_t TorchFunctions::InputBytes(const void* record_function) const {
+  // c10::ArrayRef<c10::IValue>; of a tensor's value, the first word is the at::Tensor.
+  struct Value {
+    const void* tensor;
+    uint32_t tag;
+  };
+  struct Values {
+    const Value* first;
+    size_t count;
+  };
+  constexpr uint32_t kTensor = 1;
+  constexpr size_t kMost = 65536;
+  if (inputs_offset == 0 || element_count == nullptr || type == nullptr || element_bytes == nullptr) return -1;
+  Values values;
+  memcpy(&values, static_cast<const char*>(record_function) + inputs_offset, sizeof values);
+  if (values.first == nullptr || values.count == 0 || values.count > kMost) return -1;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < values.count; ++i) {
+    const Value* value = values.first + i;
+    int64_t count = 0;
+    int32_t of_type = 0;
+    if (value->tag != kTensor || element_count(value, &count) != 0 || count < 0) return -1;
+    if (count == 0) continue;
+    if (type(value, &of_type) != 0) return -1;
+    bytes += count * static_cast<int64_t>(element_bytes(of_type));
+  }
+  return bytes;
+}
 
 void LookUpTorchCaller(void* address, TorchCaller* found) {
   ErrnoKeeper keeper;

@@ -21,6 +21,14 @@ struct TorchFunctions : FunctionTable {
   uint64_t (*add)(TorchCallback callback) = Need("_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE");
   // torch.profiler is on in this thread; null: not told.
   bool (*is_profiled)() = Find("_ZN5torch8profiler4impl15profilerEnabledEv");
+  // Of a tensor (at::Tensor*): PyTorch's C interface.
+  int32_t (*element_count)(const void* tensor, int64_t* count) = Find("aoti_torch_get_numel");
+  int32_t (*type)(const void* tensor, int32_t* type) = Find("aoti_torch_get_dtype");
+  size_t (*element_bytes)(int32_t type) = Find("aoti_torch_dtype_element_size");
+  size_t inputs_offset = 0;  // of at::RecordFunction::inputs_; 0: not found by the test
+
+  // All of the tensors that a scope was begun with; -1: none, or not known.
+  int64_t InputBytes(const void* record_function) const;
 };
 
 // Finds them in `library`, a handle of `object`, and tests them. Null, or the reason why this copy can't be observed.

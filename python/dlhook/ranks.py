@@ -287,7 +287,7 @@ def find_unknown(counts: dict[str, Any]) -> list[str]:
          "another began: several groups of ranks, or lost records"),
         (counts["unmatched"], f"who came last to {counts['unmatched']} operations of a part of the ranks, because which is not recorded"),
         (counts["no_end"], f"how long {counts['no_end']} operations take, because their calls do not wait and GPU times were not recorded"),
-        (counts["no_bytes"], f"bandwidths of {counts['no_bytes']} operations, because gloo and UCC tell no bytes"),
+        (counts["no_bytes"], f"bandwidths of {counts['no_bytes']} operations, because their bytes were not recorded"),
         (not counts["measures"] or counts["ranks"] < 4, "which rank computes longer than usual, because it takes raw_work of four ranks"),
         (not counts["exposed"], "exposed communication, because GPU times were not recorded"),
     )

@@ -51,7 +51,7 @@ SELECT *, CASE WHEN restart IS NOT NULL AND max(same) OVER (PARTITION BY role, o
 FROM (SELECT *, count(*) OVER (PARTITION BY role, of_job, rank, restart) AS same FROM roles) counted
 
 -- table members
-SELECT export, process_id, rank, attempt, host, machine, coalesce(time_zero_unix_ns - min(time_zero_unix_ns) OVER (), 0) AS zero_ns
+SELECT export, process_id, rank, attempt, host, machine, world_size, coalesce(time_zero_unix_ns - min(time_zero_unix_ns) OVER (), 0) AS zero_ns
 FROM processes WHERE role = 'rank'
 
 -- view steps
@@ -63,8 +63,10 @@ FROM raw_steps s JOIN members m USING (export, process_id) WHERE s.steady = 1
 SELECT attempt, win, median(step_ns) AS step_ns FROM steps GROUP BY ALL
 
 -- view calls
--- What can be compared between ranks. meeting: the communicator, or where none is told library and kind.
-SELECT m.attempt, m.rank, m.machine, coalesce(c.communicator, concat(c.library, ' ', c.kind)) AS meeting, c.sequence, c.step,
+-- What can be compared between ranks. meeting: the communicator, or where none is told library, kind and bytes, if these are equal.
+SELECT m.attempt, m.rank, m.machine, m.world_size, c.sequence, c.step, coalesce(c.communicator, concat(c.library, ' ', c.kind)) AS line,
+       coalesce(c.communicator, concat(c.library, ' ', c.kind, ' ', CASE WHEN c.kind IN ('all to all', 'scatter', 'unknown') THEN ''
+                                                                    ELSE coalesce(CAST(c.bytes AS STRING), '') END)) AS meeting,
        coalesce(CAST(floor(c.step / 50) AS BIGINT), -1) AS win, c.library, c.kind, c.bytes, c.members,
        CASE WHEN c.kind IN ('all reduce', 'all gather', 'reduce scatter', 'all to all', 'barrier') THEN 1 ELSE 0 END AS synchronizes,
        c.start_ns + m.zero_ns AS start_ns, c.end_ns + m.zero_ns AS end_ns
@@ -100,15 +102,17 @@ SELECT host, ranks, operations, ahead_ns, drift_ns, error_ns FROM clocks JOIN ho
 WITH usual AS (SELECT attempt, machine, median(ahead_ns) AS usual_ns FROM offsets GROUP BY ALL),
 aligned AS (SELECT c.*, start_ns - coalesce(ahead_ns, usual_ns, 0) AS came_ns, end_ns - coalesce(ahead_ns, usual_ns, 0) AS left_ns
             FROM calls c LEFT JOIN offsets USING (attempt, machine, win) LEFT JOIN usual USING (attempt, machine)),
-met AS (SELECT attempt, meeting, sequence, max(step) AS step, max(library) AS library, max(kind) AS kind, max(bytes) AS bytes,
-        max(members) AS members, count(*) AS ranks, min(came_ns) AS first_ns, max(came_ns) AS last_ns, max_by(rank, came_ns) AS rank,
+met AS (SELECT attempt, meeting, sequence, max(step) AS step, max(line) AS line, max(library) AS library, max(kind) AS kind, max(bytes) AS bytes,
+        coalesce(max(members), CASE WHEN count(*) = max(world_size) AND max(synchronizes) = 1 THEN count(*) END) AS members, count(*) AS ranks, min(came_ns) AS first_ns, max(came_ns) AS last_ns, max_by(rank, came_ns) AS rank,
         min(left_ns) AS left_ns, max(left_ns) AS end_ns, (count(*) * max(came_ns) - sum(came_ns)) / nullif(count(*) - 1e0, 0) AS waited_ns,
         max(synchronizes) AS synchronizes FROM aligned GROUP BY attempt, meeting, sequence),
 error AS (SELECT coalesce(max(error_ns), 0) AS clock_ns FROM offsets),
 whole AS (SELECT *, CASE WHEN synchronizes = 1 AND left_ns + clock_ns / 2 < last_ns THEN 1 ELSE 0 END AS crossed
           FROM met JOIN groups USING (attempt, meeting) CROSS JOIN error WHERE ranks = group_ranks),
 parts AS (SELECT *, avg(crossed) OVER (PARTITION BY attempt, meeting) AS crossed_part FROM whole)
-SELECT *, CASE WHEN crossed = 0 AND crossed_part <= 0.05 THEN 1 ELSE 0 END AS counts FROM parts
+-- Where operations that synchronize show several groups, others may be of several, too.
+SELECT *, CASE WHEN crossed = 0 AND CASE WHEN synchronizes = 1 THEN crossed_part ELSE max(crossed_part) OVER (PARTITION BY attempt,
+          library) END <= 0.05 THEN 1 ELSE 0 END AS counts FROM parts
 
 -- table waits
 -- How long the others waited for a rank in a step that is steady: operations at the same time once, at most the step.
@@ -230,14 +234,18 @@ WHERE raw_collectives.communicator IS NULL AND communicator_number IS NOT NULL A
 GROUP BY attempt, rank, host, communicator_number, library, kind, members, bytes
 
 -- view factors
--- Bandwidths as nccl-tests define them: bytes of all ranks / time, and by `bus`. Of these kinds dlhook's bytes are one rank's part.
-WITH kinds AS (SELECT DISTINCT kind, members FROM raw_collectives WHERE members > 1),
-parts AS (SELECT *, CASE WHEN kind IN ('all gather', 'reduce scatter', 'all to all') THEN members * 1e0 ELSE 1e0 END AS size FROM kinds)
-SELECT *, CASE WHEN kind = 'all reduce' THEN 2e0 * (members - 1) / members WHEN size > 1 THEN (members - 1e0) / members
+-- Bandwidths as nccl-tests define them: bytes of all ranks / time, and by `bus`. Of these kinds dlhook's bytes are one rank's part, of
+-- gloo and UCC only those of all gather.
+WITH kinds AS (SELECT DISTINCT library, kind, members FROM raw_collectives WHERE members > 1
+               UNION SELECT DISTINCT library, kind, members FROM meetings WHERE members > 1),
+parts AS (SELECT *, CASE WHEN kind = 'all gather' OR (kind IN ('reduce scatter', 'all to all') AND library NOT IN ('gloo', 'ucc'))
+                    THEN members * 1e0 ELSE 1e0 END AS size FROM kinds)
+SELECT *, CASE WHEN kind = 'all reduce' THEN 2e0 * (members - 1) / members
+               WHEN kind IN ('all gather', 'reduce scatter', 'all to all') THEN (members - 1e0) / members
                WHEN kind IN ('broadcast', 'reduce') THEN 1e0 END AS bus FROM parts
 
 -- result collectives: Collective operations: how far apart ranks come, and how fast data moves from then on
-WITH timed AS (SELECT *, end_ns - greatest(last_ns, coalesce(lag(end_ns) OVER (PARTITION BY attempt, meeting ORDER BY sequence),
+WITH timed AS (SELECT *, end_ns - greatest(last_ns, coalesce(lag(end_ns) OVER (PARTITION BY attempt, line ORDER BY last_ns),
                last_ns)) AS transfer_ns FROM meetings WHERE counts = 1),
 alike AS (SELECT library, kind, members, bytes, count(*) AS operations, median(last_ns - first_ns) AS apart_ns,
           max(last_ns - first_ns) AS most_apart_ns, median(CASE WHEN transfer_ns > 0 THEN transfer_ns END) AS transfer_ns FROM timed
@@ -245,7 +253,7 @@ alike AS (SELECT library, kind, members, bytes, count(*) AS operations, median(l
           NULL AS most_apart_ns, median(ns) AS transfer_ns FROM links GROUP BY library, kind, members, bytes)
 SELECT library, kind, members, bytes, operations, apart_ns, most_apart_ns, transfer_ns, round(bytes * size / transfer_ns,
        3) AS algorithm_gbs, round(bytes * size * bus / transfer_ns, 3) AS bus_gbs
-FROM alike LEFT JOIN factors USING (kind, members) ORDER BY operations DESC, library, kind, members, bytes
+FROM alike LEFT JOIN factors USING (library, kind, members) ORDER BY operations DESC, library, kind, members, bytes
 
 -- result slow_links: Ranks of which a communicator is slower than others of its size
 WITH usual AS (SELECT attempt, library, kind, members, bytes, median(ns) AS usual_ns, count(*) AS ranks FROM links GROUP BY ALL),
@@ -254,7 +262,7 @@ spread AS (SELECT attempt, library, kind, members, bytes, median(abs(ns - usual_
 SELECT rank, host, communicator, kind, members, bytes, operations, round(bytes * size * bus / ns, 3) AS bus_gbs,
        round(bytes * size * bus / usual_ns, 3) AS usual_gbs, round(1e2 * usual_ns / ns) AS usual_percent
 FROM links JOIN usual USING (attempt, library, kind, members, bytes) JOIN spread USING (attempt, library, kind, members, bytes)
-JOIN factors USING (kind, members) WHERE ranks >= 4 AND operations >= 20 AND ns > 1.25 * usual_ns AND ns > usual_ns + 5 * 1.4826 * mad
+JOIN factors USING (library, kind, members) WHERE ranks >= 4 AND operations >= 20 AND ns > 1.25 * usual_ns AND ns > usual_ns + 5 * 1.4826 * mad
 ORDER BY bus_gbs / usual_gbs, rank, bytes
 
 -- result ranks: Each rank's steady steps

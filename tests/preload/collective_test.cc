@@ -117,6 +117,10 @@ TEST_F(CollectiveTest, FailedCallsAndFailingGetters) {
   EXPECT_EQ(unknown.shape.rank, -1);
   EXPECT_EQ(unknown.shape.ranks, 0);
   EXPECT_NE(unknown.shape.communicator, 0u);
+  FakeRuntimeAnswers()->status = 0, FakeRuntimeAnswers()->ranks = 2;
+  const Result known = Decode(AllReduce(0x401));
+  EXPECT_EQ(known.shape.ranks, 2) << "asked again";
+  EXPECT_EQ(known.shape.communicator, unknown.shape.communicator);
   NcclArgs foreign = AllReduce(0x402);
   foreign.real = reinterpret_cast<const void*>(&getpid);
   EXPECT_EQ(Decode(foreign).shape.rank, -1);

@@ -1,5 +1,7 @@
 #include "analyzer/tables/ranks/collective_arrivals.h"
 
+#include <ranges>
+
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/model/scope_looks.h"
@@ -25,7 +27,7 @@ constexpr char kBetweenTwo[] = "sends and receives between two ranks, which are 
 constexpr double kMostSwapped = 0.05;  // of the operations of a kind; more are those of several groups
 constexpr char kPartsOnly[] =
     "collective operations of a run that was read in parts can't be matched between ranks";  // which is the k-th?
-constexpr char kTotalsOnly[] = "collective calls of which only totals were kept can't be matched between ranks";
+constexpr char kLater[] = "operations later than the beginning of which the trace keeps all";
 
 bool IsBetweenTwo(CollectiveKind kind) {
   return kind == CollectiveKind::kSend || kind == CollectiveKind::kReceive || kind == CollectiveKind::kSendReceive;
@@ -81,27 +83,49 @@ std::map<Communicator, std::vector<Member>> FindCommunicators(const TraceModel& 
   return members;
 }
 
-std::map<std::string, std::vector<Member>> FindCollectiveRanges(const TraceModel& model) {
+RangeKind RangeKindOf(const TraceModel& model, ScopeIndex range) {
+  const std::string& name = model.names[model.scopes.look[range].name];
+  if (CollectiveOf(name) == CollectiveKind::kBarrier) return {name, 0};
+  return {name, absl::StrContains(name, "sparse") ? -1 : model.scopes.link[range]};
+}
+
+std::map<RangeKind, std::vector<Member>> FindCollectiveRanges(const TraceModel& model) {
   const std::vector<bool> is_collective = CollectiveNames(model);
-  std::map<std::pair<std::string, ProcessIndex>, Member> members;
+  std::map<std::pair<RangeKind, ProcessIndex>, Member> members;
   const auto is_range = [&](const ScopeLook& look) { return is_collective[look.name]; };
   ForEachScopeThat(model.scopes, is_range, [&](ScopeIndex scope) {
-    const std::string& name = model.names[model.scopes.look[scope].name];
+    RangeKind range = RangeKindOf(model, scope);
+    const CollectiveKind kind = *CollectiveOf(range.name);
+    if (IsBetweenTwo(kind)) return;
+    if (kind == CollectiveKind::kAllToAll || kind == CollectiveKind::kScatter || kind == CollectiveKind::kUnknown)
+      range.bytes = -1;  // each rank's own
     const ProcessIndex process = model.threads[model.scopes.thread[scope]].process;
-    if (IsBetweenTwo(*CollectiveOf(name))) return;
-    Member& member = members[{name, process}];
+    Member& member = members[{range, process}];
     member.process = process;
     member.ranges.push_back(scope);
   });
-  std::map<std::string, std::vector<Member>> by_name;
+  std::map<RangeKind, std::vector<Member>> by_kind;
   for (auto& [key, member] : members) {
     if (!absl::SimpleAtoi(RankOf(model.processes[member.process]), &member.rank)) continue;
     // Several threads of the backend alternate.
     absl::c_stable_sort(
         member.ranges, [&](ScopeIndex a, ScopeIndex b) { return model.scopes.start_ns[a] < model.scopes.start_ns[b]; });
-    by_name[key.first].push_back(std::move(member));
+    by_kind[key.first].push_back(std::move(member));
   }
-  return by_name;
+  return by_kind;
+}
+
+std::vector<int64_t> OrderKnownUntil(const TraceModel& model) {
+  std::vector<int64_t> until_ns(model.processes.size(), model.read_spans.empty() ? INT64_MAX : INT64_MIN);
+  const auto end_at = [&](ProcessIndex process, int64_t ns) { until_ns[process] = std::min(until_ns[process], ns); };
+  for (const AggregateRow& row : model.aggregates) {
+    if (model.ops[row.op].collective()) end_at(model.threads[row.thread].process, row.window_start_ns);
+  }
+  const auto is_limit = [](const Loss& loss) { return loss.reason == LossReason::kTraceLimit; };
+  for (const ScopeWindow& window : model.scope_windows) {
+    if (absl::c_any_of(model.processes[window.process].losses, is_limit)) end_at(window.process, window.end_ns);
+  }
+  return until_ns;
 }
 
 int32_t RestartOf(const ProcessInfo& process) {
@@ -133,7 +157,8 @@ bool IsSynchronizing(CollectiveKind kind) {
 
 class Matcher {
  public:
-  explicit Matcher(const TraceModel& model) : model_(model), spans_(CollectivesOnGpu(model)) {}
+  explicit Matcher(const TraceModel& model)
+      : model_(model), spans_(CollectivesOnGpu(model)), until_ns_(OrderKnownUntil(model)) {}
 
   Meetings Match() {
     if (!model_.read_spans.empty()) {
@@ -141,11 +166,17 @@ class Matcher {
       return std::move(result_);
     }
     CountMessages();
-    for (const auto& [name, all] : FindCollectiveRanges(model_)) {
-      const CollectiveKind kind = *CollectiveOf(name);
-      ForEachStart(all, [&](const std::vector<Member>& members) {
-        if (!MatchRanges(kind, members)) ++result_.oddities[kCrossed];
-      });
+    const std::map<RangeKind, std::vector<Member>> ranges = FindCollectiveRanges(model_);
+    for (const bool is_synchronizing : {true, false}) {
+      for (const auto& [range, all] : ranges) {
+        const CollectiveKind kind = *CollectiveOf(range.name);
+        if (IsSynchronizing(kind) != is_synchronizing) continue;
+        ForEachStart(
+            all, [&](const Member& a, const Member& b) { return MeetInRanges(kind, a, b); },
+            [&](const std::vector<Member>& members) {
+              if (!MatchRanges(kind, members)) ++result_.oddities[kCrossed];
+            });
+      }
     }
     MatchCalls();
     return std::move(result_);
@@ -162,38 +193,111 @@ class Matcher {
 
   void MatchCalls() {
     for (const AggregateRow& row : model_.aggregates) {
-      if (!IsCollective(model_.ops[row.op])) continue;
-      result_.oddities[kTotalsOnly] = 1;
-      return;
+      if (IsCollective(model_.ops[row.op])) result_.oddities[kLater] += row.count;
     }
     for (const auto& [communicator, all] : FindCommunicators(model_)) {
-      ForEachStart(all, [&](const std::vector<Member>& members) { MatchMembers(members); });
+      ForEachStart(
+          all, [&](const Member& a, const Member& b) { return MeetInCalls(a, b); },
+          [&](const std::vector<Member>& members) { MatchMembers(members); });
     }
   }
 
+  // Without what is later than is known.
+  Member InOrder(Member member) {
+    const auto is_later = [&](int64_t start_ns) { return start_ns >= until_ns_[member.process]; };
+    const size_t later =
+        std::erase_if(member.calls, [&](CallIndex call) { return is_later(model_.calls.start_ns[call]); }) +
+        std::erase_if(member.ranges, [&](ScopeIndex range) { return is_later(model_.scopes.start_ns[range]); });
+    if (later > 0) result_.oddities[kLater] += static_cast<int64_t>(later);
+    return member;
+  }
+
+  using Groups = std::vector<std::vector<Member>>;
+  using Meet = absl::FunctionRef<bool(const Member&, const Member&)>;
+
   // Calls `match` for the ranks of each start of the job, where it is known that they belong together.
-  void ForEachStart(const std::vector<Member>& all, absl::FunctionRef<void(const std::vector<Member>&)> match) {
+  void ForEachStart(const std::vector<Member>& all, Meet meet,
+                    absl::FunctionRef<void(const std::vector<Member>&)> match) {
     std::map<int32_t, std::vector<Member>> by_restart;
-    for (const Member& member : all) by_restart[RestartOf(model_.processes[member.process])].push_back(member);
+    for (const Member& member : all) by_restart[RestartOf(model_.processes[member.process])].push_back(InOrder(member));
     for (const auto& [restart, members] : by_restart) {
       if (members.size() < 2) continue;
       std::set<int32_t> ranks;
       for (const Member& member : members) ranks.insert(member.rank);
-      if (ranks.size() < members.size()) {
-        ++result_.oddities[kSeveralGroups];
-      } else {
-        match(members);
-      }
+      const Groups groups = ranks.size() < members.size() ? GroupsOf(members, meet) : Groups{members};
+      if (groups.empty()) ++result_.oddities[kSeveralGroups];
+      for (const std::vector<Member>& group : groups) match(group);
     }
   }
 
-  bool MatchRanges(CollectiveKind kind, const std::vector<Member>& members) {
-    const bool is_synchronizing = IsSynchronizing(kind);
-    size_t count = members.front().ranges.size();
+  // Groups of ranks that always met, if each met all of its own and none of another; none: not so.
+  Groups GroupsOf(const std::vector<Member>& members, Meet meet) const {
+    Groups groups;
+    if (!AreOnOneMachine(members)) return groups;
     for (const Member& member : members) {
-      if (member.ranges.size() != count && !is_synchronizing) return false;
-      count = std::min(count, member.ranges.size());
+      std::vector<Member>* own = nullptr;
+      for (std::vector<Member>& group : groups) {
+        const auto met = absl::c_count_if(group, [&](const Member& other) { return meet(other, member); });
+        if (met == 0) continue;
+        if (own != nullptr || met < std::ssize(group)) return {};
+        own = &group;
+      }
+      (own != nullptr ? *own : groups.emplace_back()).push_back(member);
     }
+    const size_t size = groups.front().size();
+    const auto is_other = [&](const std::vector<Member>& group) { return group.size() != size; };
+    if (size < 2 || absl::c_any_of(groups, is_other)) groups.clear();
+    return groups;
+  }
+
+  bool MeetInRanges(CollectiveKind kind, const Member& a, const Member& b) const {
+    return IsSynchronizing(kind) && a.ranges.size() == b.ranges.size() && MeetingsOf(kind, {a, b}).has_value();
+  }
+
+  CollectiveKind KindOf(const Member& member, size_t k) const {
+    return model_.ops[model_.calls.op[member.calls[k]]].collective()->kind;
+  }
+
+  bool MeetInCalls(const Member& a, const Member& b) const {
+    if (a.rank == b.rank || a.calls.size() != b.calls.size()) return false;
+    bool is_known = false;
+    for (size_t k = 0; k < a.calls.size(); ++k) {
+      if (KindOf(a, k) != KindOf(b, k)) return false;
+      const Meeting meeting = MeetingOf({a, b}, k);
+      if (!IsSynchronizing(KindOf(a, k)) || meeting.is_estimated) continue;
+      if (!IsMet(meeting)) return false;
+      is_known = true;
+    }
+    return is_known;
+  }
+
+  bool MatchRanges(CollectiveKind kind, const std::vector<Member>& members) {
+    Groups groups = {members};
+    if (!IsSynchronizing(kind) && has_groups_) return false;
+    if (!MeetingsOf(kind, members)) {
+      groups = GroupsOf(members, [&](const Member& a, const Member& b) { return MeetInRanges(kind, a, b); });
+      has_groups_ |= IsSynchronizing(kind);
+    }
+    for (const std::vector<Member>& group : groups) {
+      std::vector<Meeting> meetings = *MeetingsOf(kind, group);
+      if (const size_t swapped = LeastRanges(group) - meetings.size())
+        result_.oddities[kSwapped] += static_cast<int64_t>(swapped);
+      std::move(meetings.begin(), meetings.end(), std::back_inserter(result_.meetings));
+    }
+    return !groups.empty();
+  }
+
+  static size_t LeastRanges(const std::vector<Member>& members) {
+    const auto count = [](const Member& member) { return member.ranges.size(); };
+    return std::ranges::min(members | std::views::transform(count));
+  }
+
+  // nullopt: some rank was done before another began, or made another number.
+  std::optional<std::vector<Meeting>> MeetingsOf(CollectiveKind kind, const std::vector<Member>& members) const {
+    const bool is_synchronizing = IsSynchronizing(kind);
+    const size_t count = LeastRanges(members);
+    const auto has_more = [&](const Member& member) { return member.ranges.size() > count; };
+    if (!is_synchronizing && absl::c_any_of(members, has_more)) return std::nullopt;
     const bool must_meet = is_synchronizing && AreOnOneMachine(members);
     std::vector<Meeting> meetings;
     for (size_t k = 0; k < count; ++k) {
@@ -205,14 +309,11 @@ class Matcher {
       if (!must_meet || IsMet(meeting)) {
         meetings.push_back(std::move(meeting));
       } else if (!absl::c_any_of(members, [&](const Member& m) { return IsBeside(m, k); })) {
-        return false;
+        return std::nullopt;
       }
     }
-    const size_t swapped = count - meetings.size();
-    if (swapped > kMostSwapped * static_cast<double>(count)) return false;
-    if (swapped > 0) result_.oddities[kSwapped] += static_cast<int64_t>(swapped);
-    std::move(meetings.begin(), meetings.end(), std::back_inserter(result_.meetings));
-    return true;
+    if (static_cast<double>(count - meetings.size()) > kMostSwapped * static_cast<double>(count)) return std::nullopt;
+    return meetings;
   }
 
   int64_t EndOf(ScopeIndex range) const { return model_.scopes.start_ns[range] + model_.scopes.duration_ns[range]; }
@@ -236,15 +337,13 @@ class Matcher {
     std::vector<Meeting> meetings;
     int64_t met = 0;  // more than not
     for (size_t k = 0; k < count; ++k) {
-      const auto kind = [&](const Member& member) {
-        return model_.ops[model_.calls.op[member.calls[k]]].collective()->kind;
-      };
-      if (!absl::c_all_of(members, [&](const Member& m) { return kind(m) == kind(members.front()); })) {
+      const CollectiveKind kind = KindOf(members.front(), k);
+      if (!absl::c_all_of(members, [&](const Member& m) { return KindOf(m, k) == kind; })) {
         ++result_.oddities[kOtherOrder];
         break;
       }
       meetings.push_back(MeetingOf(members, k));
-      if (meetings.back().on_gpu && IsSynchronizing(kind(members.front()))) met += IsMet(meetings.back()) ? 1 : -1;
+      if (meetings.back().on_gpu && IsSynchronizing(kind)) met += IsMet(meetings.back()) ? 1 : -1;
     }
     if (met < 0 && !AreOnOneMachine(members)) {
       ++result_.oddities[kApart];
@@ -280,6 +379,8 @@ class Matcher {
 
   const TraceModel& model_;
   const absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> spans_;
+  const std::vector<int64_t> until_ns_;  // by process
+  bool has_groups_ = false;              // of ranks, as ranges that synchronize show: others may be of several, too
   Meetings result_;
 };
 

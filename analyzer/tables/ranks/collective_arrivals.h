@@ -40,8 +40,18 @@ struct CollectiveMember {
 };
 using Communicator = std::tuple<std::string, int32_t, size_t>;  // family, ranks, index among those of that size
 std::map<Communicator, std::vector<CollectiveMember>> FindCommunicators(const TraceModel& model);
-// Ranges of collective operations by name, of processes with a rank.
-std::map<std::string, std::vector<CollectiveMember>> FindCollectiveRanges(const TraceModel& model);
+// What a backend's range (scope_names.h) is told by. Bytes: of the tensors that the rank gave; -1: not known.
+struct RangeKind {
+  std::string name;
+  int64_t bytes = -1;
+  auto operator<=>(const RangeKind&) const = default;
+};
+RangeKind RangeKindOf(const TraceModel& model, ScopeIndex range);
+// Ranges of collective operations by name, and by bytes where these are the same on all ranks; of processes with a rank.
+std::map<RangeKind, std::vector<CollectiveMember>> FindCollectiveRanges(const TraceModel& model);
+// By process: until when all collective operations were recorded, so that it is known which each is. A bounded trace has only
+// some of the later ones, or totals.
+std::vector<int64_t> OrderKnownUntil(const TraceModel& model);
 // How often torchrun had restarted the job when this process began; 0: or not told.
 int32_t RestartOf(const ProcessInfo& process);
 // From the first kernel of each call to its last one, for calls with kernels.
@@ -49,13 +59,14 @@ absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> CollectivesOnGpu(con
 
 // The k-th collective operation of a communicator on one rank is the k-th on every other: NCCL and MPI require the same
 // order. Communicators of different processes are matched if they have the same number of ranks, are the process's n-th
-// of that size (and of that rank, if one process has several devices), and all ranks in them differ. A rank that torchrun
-// restarted meets those of its own start only. Not matched:
-// operations between two ranks, captured or failed operations, unknown ranks, runs with aggregated calls, and runs of
-// which only parts were read. Ranges of backends (scope_names.h) do not identify a communicator: the k-th of a kind
-// on one rank is the k-th of that kind on every other one, unless a rank finished before another began, which shows that
-// they belong to several groups. A few of these, of operations at the same time, were begun in another order: they alone are
-// left out.
+// of that size (and of that rank, if one process has several devices), and all ranks in them differ; or else those that
+// met in each operation that waits for all, and no others. A rank that torchrun restarted meets those of its own start
+// only. Not matched: operations between two ranks, captured or failed operations, unknown ranks, what is later than
+// OrderKnownUntil, and runs of which only parts were read. Ranges of backends (scope_names.h) do not identify a
+// communicator: the k-th of a kind and size on one rank is the k-th of that kind on every other one, unless a rank
+// finished before another began, which shows that they belong to several groups: of ranks that always met, where each
+// met all of its own group and none of another. A few of these, of operations at the same time, were begun in another
+// order: they alone are left out.
 Meetings MatchCollectives(const TraceModel& model);
 
 // Which rank the others wait for, for the table ranks and for what judges by it.

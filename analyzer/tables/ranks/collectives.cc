@@ -8,6 +8,7 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/ranks/collective_arrivals.h"
+#include "analyzer/time/intervals.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -74,28 +75,88 @@ struct RangeGroup {
   std::set<int32_t> ranks;
 };
 
-// Ranges have no size and no communicator, and only calls have a wall share.
+// Ranges have no communicator, and only calls have a wall share.
 void AddRanges(const TraceModel& model, Table* table) {
   const std::vector<bool> is_collective = CollectiveNames(model);
-  std::map<NameIndex, RangeGroup> groups;
+  std::map<RangeKind, RangeGroup> groups;
   const auto is_range = [&](const ScopeLook& look) { return is_collective[look.name]; };
   ForEachScopeThat(model.scopes, is_range, [&](ScopeIndex scope) {
-    RangeGroup& group = groups[model.scopes.look[scope].name];
+    RangeGroup& group = groups[RangeKindOf(model, scope)];
     ++group.calls;
     group.total_ns += model.scopes.duration_ns[scope];
     int32_t rank = 0;
     if (absl::SimpleAtoi(RankOf(model.processes[model.threads[model.scopes.thread[scope]].process]), &rank))
       group.ranks.insert(rank);
   });
-  for (const auto& [name, group] : groups) {
-    AddRow({{"kind", Words(EnumName(*CollectiveOf(model.names[name])))},
+  for (const auto& [range, group] : groups) {
+    const auto bytes = [&](int64_t times) { return range.bytes < 0 ? Cell() : Cell(range.bytes * times); };
+    AddRow({{"kind", Words(EnumName(*CollectiveOf(range.name)))},
+            {"size", bytes(1)},
             {"calls", group.calls},
+            {"bytes", bytes(group.calls)},
             {"total_time", group.total_ns},
             {"mean_time", Mean(group.total_ns, group.calls)},
             {"callers", JoinNumbers(group.ranks)},
-            {"functions", model.names[name]}},
+            {"functions", range.name}},
            table);
   }
+}
+
+// Gradients are reduced while the backward pass runs: what is left at its end is hidden by nothing. A backend's thread may begin
+// later what the pass asked for.
+void AddReductions(const TraceModel& model, const std::vector<StepTrack>& tracks, Table* table) {
+  std::map<ProcessIndex, std::vector<ScopeIndex>> reductions;
+  for (const auto& [range, members] : FindCollectiveRanges(model)) {
+    const CollectiveKind kind = *CollectiveOf(range.name);
+    if (kind != CollectiveKind::kAllReduce && kind != CollectiveKind::kReduceScatter) continue;
+    for (const CollectiveMember& member : members) {
+      std::vector<ScopeIndex>& of = reductions[member.process];
+      of.insert(of.end(), member.ranges.begin(), member.ranges.end());
+    }
+  }
+  struct Sums {
+    int64_t steps = 0, step_ns = 0, after_ns = 0, count = 0, bytes = 0, last_bytes = 0;
+    double Part() const { return static_cast<double>(after_ns) / static_cast<double>(step_ns); }
+  };
+  std::optional<Sums> least;  // of the rank that waits least for others
+  for (const StepTrack& track : tracks) {
+    if (!reductions.contains(track.process)) continue;
+    std::vector<ScopeIndex>& of = reductions[track.process];
+    const auto start_of = [&](ScopeIndex range) { return model.scopes.start_ns[range]; };
+    std::ranges::sort(of, {}, start_of);
+    std::vector<Interval> passes(track.steps.size(), {INT64_MAX, INT64_MIN});  // first node's start, last one's end
+    const auto is_node = [](const ScopeLook& look) { return look.kind == ScopeKind::kBackwardNode; };
+    ForEachScopeThat(model.scopes, is_node, [&](ScopeIndex node) {
+      const Step* const step = StepAt(track, start_of(node));
+      if (step == nullptr || model.threads[model.scopes.thread[node]].process != track.process) return;
+      Interval& pass = passes[static_cast<size_t>(step - track.steps.data())];
+      pass = {std::min(pass.start_ns, start_of(node)), std::max(pass.end_ns, model.scopes.EndOf(node))};
+    });
+    Sums sums;
+    for (size_t i = 0; i < passes.size(); ++i) {
+      const Step& step = track.steps[i];
+      if (!step.counts()) continue;
+      int64_t last_ns = passes[i].end_ns;
+      for (auto at = std::ranges::lower_bound(of, passes[i].start_ns, {}, start_of); at != of.end(); ++at) {
+        if (start_of(*at) >= step.end_ns) break;
+        last_ns = std::max(last_ns, model.scopes.EndOf(*at));
+        sums.last_bytes = RangeKindOf(model, *at).bytes;
+        sums.bytes += sums.last_bytes;
+        ++sums.count;
+      }
+      ++sums.steps;
+      sums.step_ns += step.end_ns - step.start_ns;
+      sums.after_ns += last_ns - passes[i].end_ns;
+    }
+    if (sums.count > 0 && sums.last_bytes >= 0 && (!least || sums.Part() < least->Part())) least = sums;
+  }
+  if (!least || least->Part() < 0.01) return;
+  table->notes.push_back(absl::StrFormat(
+      "Reductions from the backward pass on: %.3g a step, %s. The last, of %s, ends %s after the pass (%.1f %% of the "
+      "step): nothing hides that. Smaller pieces (DistributedDataParallel's bucket_cap_mb) make the last one smaller.",
+      static_cast<double>(least->count) / static_cast<double>(least->steps),
+      HumanCell(least->bytes / least->steps, "bytes"), HumanCell(least->last_bytes, "bytes"),
+      HumanTime(least->after_ns / least->steps), 100 * least->Part()));
 }
 
 // What the slowest link moves for each byte that NCCL counts, with the best algorithm: nccl-tests, doc/PERFORMANCE.md
@@ -132,7 +193,7 @@ TypedColumns<CollectiveGroup> CollectivesColumns(int64_t wall_ns) {
        [](const CollectiveGroup& group) { return group.members <= 0 ? Cell() : Cell(int64_t{group.members}); }},
       {As(Role::kShape, IntegerColumn("size", "bytes", Better::kNeither)),
        "Bytes of one call as NCCL and MPI count them: what the caller sends, or receives if it only receives; of "
-       "reduce scatter and all to all, one rank's part.",
+       "reduce scatter and all to all, one rank's part. Of Gloo all that the caller gives.",
        [](const CollectiveGroup& group) { return group.KnowsSize() ? Cell(group.bytes()) : Cell(); }},
       {As(Role::kChoice, TextColumn("type")), "Data type of the elements.",
        [](const CollectiveGroup& group) { return TypeLabel(group.type); }},
@@ -160,8 +221,7 @@ TypedColumns<CollectiveGroup> CollectivesColumns(int64_t wall_ns) {
        [](const CollectiveGroup& group) { return JoinNumbers(group.ranks); }},
       {TextColumn("peers"), "Roots or partners, where there are any.",
        [](const CollectiveGroup& group) { return JoinNumbers(group.peers); }},
-      {TextColumn("functions"),
-       "Functions called; ranges of torch.distributed's backend (gloo:all_reduce), of which sizes are not known.",
+      {TextColumn("functions"), "Functions called; ranges of torch.distributed's backend (gloo:all_reduce).",
        &CollectiveGroup::functions},
       OpWallShare(),
   };
@@ -220,6 +280,7 @@ absl::StatusOr<Table> CollectivesTable(const TraceModel& model, const TableOptio
   if (GpuTimesOf(model, options) != GpuTimes::kNone) columns.InsertAfter("bytes", GpuColumns());
   Table table = NewTable("collectives", "Communication between ranks", columns, order);
   AddRanges(model, &table);
+  AddReductions(model, options.analysis->steps(), &table);
   if (!table.rows.empty() || !table.notes.empty()) return table;
   int64_t ns = 0;
   for (GpuIndex i = 0; i < model.gpu.size(); ++i)

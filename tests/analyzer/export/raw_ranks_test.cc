@@ -52,11 +52,11 @@ TEST(RawCollectivesTest, CommunicatorsOfAllRanksHaveAName) {
   builder.Call(builder.AddOp(RawAllReduce(1, 2, 4)), 10, 5);
   builder.Call(builder.AddOp(RawAllReduce(2, 0, 2)), 20, 5);
   builder.Call(builder.AddOp(RawAllReduce(1, 2, 4)), 30, 5);
-  builder.Scope("gloo:all_gather", ScopeKind::kUserRange, 40, 7);
+  builder.Scope("gloo:all_gather", ScopeKind::kUserRange, 40, 7, 0, 80);
   EXPECT_EQ(RowLinesOf(builder.Build(100), FillCollectives),
             (std::vector<std::string>{
                 "0|-|-|2|2|0|all reduce|64|NCCL|20|-", "0|-|NCCL, all 4 ranks, 1|1|4|0|all reduce|64|NCCL|10|-",
-                "0|-|NCCL, all 4 ranks, 1|1|4|1|all reduce|64|NCCL|30|-", "0|-|-|-|-|0|all gather|-|gloo|40|47"}));
+                "0|-|NCCL, all 4 ranks, 1|1|4|1|all reduce|64|NCCL|30|-", "0|-|-|-|-|0|all gather|80|gloo|40|47"}));
 }
 
 // Which one a call is, is not known where calls before it are totals only.

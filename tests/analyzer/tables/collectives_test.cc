@@ -73,18 +73,40 @@ TEST(CollectivesTableTest, BlockingCallsHaveARate) {
 TEST(CollectivesTableTest, RangesOfGlooStandInIt) {
   ModelBuilder builder;
   for (int i = 0; i < 3; ++i) {
-    builder.Scope("gloo:_allgather_base", ScopeKind::kUserRange, i * 100, 10 + i);
+    builder.Scope("gloo:_allgather_base", ScopeKind::kUserRange, i * 100, 10 + i, 0, 4096);
     builder.Scope("nccl:all_reduce", ScopeKind::kUserRange, i * 100 + 50, 10);
   }
+  builder.Scope("gloo:broadcast", ScopeKind::kUserRange, 500, 10);  // of a release that does not tell its bytes
   const Table table = RunPass("collectives", builder.Build(1000));
-  ASSERT_EQ(table.rows.size(), 1u);
+  ASSERT_EQ(table.rows.size(), 2u);
   EXPECT_EQ(Text(table, 0, "kind"), "all gather");
   EXPECT_EQ(Integer(table, 0, "calls"), 3);
   EXPECT_EQ(Integer(table, 0, "total_time"), 33);
   EXPECT_EQ(Integer(table, 0, "mean_time"), 11);
   EXPECT_EQ(Text(table, 0, "functions"), "gloo:_allgather_base");
-  EXPECT_TRUE(std::holds_alternative<std::monostate>(At(table, 0, "size")));
+  EXPECT_EQ(Integer(table, 0, "size"), 4096);
+  EXPECT_EQ(Integer(table, 0, "bytes"), 3 * 4096);
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(At(table, 1, "size")));
   EXPECT_TRUE(std::holds_alternative<std::monostate>(At(table, 0, "wall_share")));
+}
+
+TEST(CollectivesTableTest, WhatIsReducedBehindTheBackwardPassIsTold) {
+  ModelBuilder builder;
+  builder.model().processes[0].rank_variables = {{"RANK", "0"}};
+  const ThreadIndex backend = builder.AddThread(0);
+  for (int64_t at_ns = 0; at_ns < 6000; at_ns += 1000) {
+    builder.Scope("aten::linear", ScopeKind::kFrameworkOp, at_ns, 100, 0, at_ns / 1000);
+    builder.Scope("AddmmBackward0", ScopeKind::kBackwardNode, at_ns + 200, 200, 0, at_ns / 1000);
+    builder.Scope("gloo:all_reduce", ScopeKind::kUserRange, at_ns + 300, 50, backend, 2048);
+    builder.Scope("gloo:all_reduce", ScopeKind::kUserRange, at_ns + 410, 240, backend, 6144);
+    builder.Scope("Optimizer.step#SGD.step", ScopeKind::kUserRange, at_ns + 700, 100);
+  }
+  const Table table = RunPass("collectives", builder.Build(6000));
+  ASSERT_EQ(table.notes.size(), 1u);
+  EXPECT_TRUE(table.notes[0].starts_with(
+      "Reductions from the backward pass on: 2 a step, 8.00 KiB. The last, of 6.00 KiB, ends 250 ns "
+      "after the pass (25.0 % of the step)"))
+      << table.notes[0];
 }
 
 }  // namespace

@@ -204,10 +204,16 @@ TEST(RanksTableTest, HowLongAsynchronousOnesWaitIsNotKnownByTheHost) {
   EXPECT_EQ(Integer(table, 1, "lateness"), 60);
 }
 
-TEST(RanksTableTest, ProcessesOfSeveralGroupsAreNotMatched) {
-  GpuRun run(4);
-  for (int process = 0; process < 4; ++process) run.AllReduce(static_cast<ProcessIndex>(process), process % 2, 10, 5);
-  EXPECT_TRUE(RunPass("ranks", run.Build()).rows.empty());
+// Only operations that wait for each other tell which processes belong together.
+TEST(RanksTableTest, ProcessesOfSeveralGroupsAreMatchedIfTheyAlwaysMeet) {
+  for (const char* blocking : {"", " blocking: true"}) {
+    GpuRun run(4);
+    for (int process = 0; process < 4; ++process)
+      run.AllReduce(static_cast<ProcessIndex>(process), process % 2, process < 2 ? 10 : 40, 20, blocking);
+    const Table table = RunPass("ranks", run.Build());
+    EXPECT_EQ(table.rows.size(), *blocking == 0 ? 0u : 4u);
+    EXPECT_EQ(table.notes.back().find("the same rank twice") != std::string::npos, *blocking == 0);
+  }
 }
 
 // torchrun starts all ranks again: each start is a group of its own.
@@ -244,9 +250,10 @@ class GlooRun {
       builder_.model().processes[static_cast<size_t>(i)].rank_variables = {{"RANK", std::to_string(i)}};
     }
   }
-  void Range(int rank, const std::string& what, int64_t start_ns, int64_t end_ns, bool on_other = false) {
+  void Range(int rank, const std::string& what, int64_t start_ns, int64_t end_ns, bool on_other = false,
+             int64_t bytes = -1) {
     builder_.Scope("gloo:" + what, ScopeKind::kUserRange, start_ns, end_ns - start_ns,
-                   static_cast<ThreadIndex>(rank + (on_other ? kRanks : 0)));
+                   static_cast<ThreadIndex>(rank + (on_other ? kRanks : 0)), bytes);
   }
   // All end 10 ns after the last one has begun.
   void AllReduce(const std::vector<int64_t>& starts_ns) {
@@ -275,6 +282,21 @@ TEST(RanksTableTest, RangesOfGlooTellForWhomTheOthersWait) {
       "The others wait for rank 2: it came last to 5 of 5 operations, in a mean step 250 ns after the first one.");
 }
 
+// Of later operations each rank keeps others.
+TEST(RanksTableTest, OfABoundedTraceTheBeginningIsMatched) {
+  GlooRun run;
+  for (int64_t step = 0; step < 5; ++step) run.AllReduce({step * 100 + 1, step * 100, step * 100 + 50, step * 100 + 2});
+  TraceModel model = run.Build();
+  for (ProcessIndex rank = 0; rank < 4; ++rank) {
+    model.processes[rank].losses.emplace_back().reason = LossReason::kTraceLimit;
+    model.scope_windows.push_back({rank, 0, rank == 1 ? 350 : 260});
+    model.scope_windows.push_back({rank, 400, 500});
+  }
+  const Table table = RunPass("ranks", model);
+  EXPECT_EQ(Integer(table, 2, "came_last"), 3);
+  EXPECT_EQ(table.notes.back(), "Not matched: operations later than the beginning of which the trace keeps all (7).");
+}
+
 TEST(RanksTableTest, NamesTheLateRankFromThreeFifthsOfTheWaits) {
   for (const auto& [other_ns, times] : {std::pair<int64_t, int64_t>(48, 100), {54, 100}, {48, 3}}) {
     GlooRun run;  // rank 2 causes 62.5 % of the waits, or 59.7 %; of six operations chance may do that
@@ -290,12 +312,33 @@ TEST(RanksTableTest, NamesTheLateRankFromThreeFifthsOfTheWaits) {
   }
 }
 
-// Ranks 0 and 1 are one group, 2 and 3 another: only visible because one ends before the other begins.
-TEST(RanksTableTest, RangesOfSeveralGroupsAreNotMatched) {
+// A mesh of 2 x 2: ranks 0 and 1, 2 and 3 reduce 64 bytes together, 0 and 2, 1 and 3 then 4096. Only visible because one group ends
+// before another begins.
+TEST(RanksTableTest, RangesOfSeveralGroupsAreMatchedWithinEach) {
   GlooRun run;
-  for (int64_t step = 0; step < 5; ++step) {
+  for (int64_t at_ns = 0; at_ns < 500; at_ns += 100) {
     for (int rank = 0; rank < 4; ++rank) {
-      const int64_t start_ns = step * 100 + (rank < 2 ? 0 : 50);
+      const int64_t first_ns = at_ns + (rank < 2 ? 0 : 40), second_ns = at_ns + 70 + rank % 2 * 10;
+      run.Range(rank, "all_reduce", first_ns + (rank == 3 ? 9 : 0), first_ns + 20, false, 64);
+      run.Range(rank, "all_reduce", second_ns, second_ns + 5, false, 4096);
+      run.Range(rank, "broadcast", at_ns + 95, at_ns + 96, false, 64);  // as many in each group
+    }
+  }
+  const Table table = RunPass("ranks", run.Build());
+  ASSERT_EQ(table.rows.size(), 4u);
+  for (size_t rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(Integer(table, rank, "collectives"), 10);
+    EXPECT_EQ(Integer(table, rank, "came_last"), rank == 3 ? 5 : 0);
+    EXPECT_EQ(Integer(table, rank, "waiting"), rank == 2 ? 5 * 9 : 0);
+  }
+}
+
+// Ranks 0 and 1 meet, 2 and 3 do not: records are lost, or they wait for others.
+TEST(RanksTableTest, RangesOfUnclearGroupsAreNotMatched) {
+  GlooRun run;
+  for (int64_t at_ns = 0; at_ns < 500; at_ns += 100) {
+    for (int rank = 0; rank < 4; ++rank) {
+      const int64_t start_ns = at_ns + (rank < 2 ? 0 : 30 * (rank - 1));
       run.Range(rank, "all_reduce", start_ns, start_ns + 20);
     }
   }

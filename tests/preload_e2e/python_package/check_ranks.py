@@ -133,7 +133,7 @@ class Faults(Case):
             answer = self.compared(job)
             self.assert_waited_for(rank, 1, 200, "input")
             self.assertEqual(len(answer.findings), 1)
-            self.assertIn("bandwidths of 800 operations, because gloo and UCC tell no bytes", answer.not_known)
+            self.assertIn("bandwidths of 800 operations, because their bytes were not recorded", answer.not_known)
             self.fresh_folder()
 
     def test_every_tenth_step_is_late(self):
