@@ -105,7 +105,8 @@ std::map<std::string, std::string> SettingsOf(const TraceModel& model, size_t th
 // `through`: of the heaviest problem. TensorFlow and XLA have a pool with a thread for each processor, busy or not.
 size_t ThreadsOf(const StepFacts& facts, size_t processors, const std::string& through) {
   std::vector<const char*> variables = {ThreadsVariable(through)};
-  if (through == "jax") variables.push_back("NPROC");  // XLA reads it next
+  if (through == "jax") variables.push_back("NPROC");  // XLA reads it next; OpenBLAS:
+  if (through == "numpy") variables.push_back("OMP_NUM_THREADS");
   for (const char* variable : variables) {
     size_t threads = 0;
     if (absl::SimpleAtoi(facts.Setting(variable), &threads) && threads > 0) return threads;
@@ -367,7 +368,7 @@ class Replaying {
           "Computed by %s, threads: %d. Times are without what threads waited for processors; %d of %d measurements do "
           "not count, because other programs had these. Bounds and outcomes hold for all variants of a problem and all "
           "rounds together with %.0f %% (sequential t-test of paired rounds); %.0f s.",
-          absl::StrJoin(frameworks_, ", "), threads_, disturbed_, measured_, 100 * (1 - kTryAlpha),
+          absl::StrJoin(frameworks_, ", "), threads_, disturbed_, measured_, 100 * (1 - kContestAlpha),
           std::chrono::duration<double>(TryClock::now() - start_).count()));
       notes.emplace_back(
           "Gains are of these calls alone: conversions that a change needs elsewhere, or saves, are not in them.");

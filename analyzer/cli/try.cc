@@ -20,6 +20,7 @@ namespace {
 
 constexpr char kStandardBudget[] = "10min";
 constexpr size_t kMostMoved = 6;  // comparisons by diff
+constexpr double kMuchQueued = 0.1;
 
 struct TrySettings {
   TryOptions run;
@@ -141,6 +142,7 @@ class Tryout {
     tried.failure = entry->last.failure;
     if (!tried.failure.empty()) return false;
     is_by_own_time_ &= entry->last.time.states.has_value();
+    queued_ = std::max(queued_, entry->last.time.others_queued_ns / entry->last.time.wall_ns);
     tried.peak_bytes = std::max(tried.peak_bytes, entry->last.peak_bytes);
     const std::vector<double> losses = LossesIn(entry->last.output);
     if (!entry->losses) entry->losses = losses;
@@ -191,10 +193,15 @@ class Tryout {
               "that other programs had"
             : "Times are wall time, with what other programs took: the thread's states were not seen in all runs",
         session_.is_by_step() ? ", in a mean steady step." : ", of the whole run."));
+    if (queued_ > kMuchQueued)
+      notes.push_back(absl::StrFormat(
+          "Other threads of the program waited for a processor for up to %.2g times as long as a step lasted: what is "
+          "told of its threads holds for a machine that is as busy.",
+          queued_));
     notes.push_back(
         absl::StrFormat("Intervals and outcomes hold for all variations and rounds together with %.0f %% (sequential "
                         "t-test of paired rounds); %s.",
-                        100 * (1 - kTryAlpha), session_.RunsText()));
+                        100 * (1 - kContestAlpha), session_.RunsText()));
     for (const std::string& note : session_.Notes()) notes.push_back(note);
     session_.progress().Clear();
     return PrintTables(settings_.flags.output, std::move(tables));
@@ -206,6 +213,7 @@ class Tryout {
   std::vector<Entry> entries_;
   std::optional<Contest> contest_;
   bool is_by_own_time_ = true;
+  double queued_ = 0;  // most that other threads waited for a processor, in steps
   LossChange own_losses_;
 };
 

@@ -155,6 +155,11 @@ void AddStates(const TraceModel& model, const ComparedSteps& steps, TryTime* tim
   for (const ThreadStates& states : threads) {
     const bool is_first = states.process == 0 && states.tid == model.processes.front().pid;
     if (count == 0 && is_first) sums = states.until.back();
+    if (states.tid != 0 && !times.contains(&states) && !(count == 0 && is_first)) {
+      if (count == 0) time->others_queued_ns += static_cast<double>(states.until.back().queued_ns);
+      for (const Interval& stretch : stretches.intervals())
+        time->others_queued_ns += static_cast<double>(states.In(stretch).queued_ns);
+    }
     if (states.tid != 0) continue;
     if (count == 0) time->cpu_ns += static_cast<double>(states.until.back().running_ns);
     for (const Interval& stretch : stretches.intervals())
@@ -162,6 +167,7 @@ void AddStates(const TraceModel& model, const ComparedSteps& steps, TryTime* tim
   }
   time->states_count = std::max(count, 1.0);
   time->cpu_ns /= time->states_count;
+  time->others_queued_ns /= time->states_count;
   if (sums.IsTold()) time->states = sums;
 }
 

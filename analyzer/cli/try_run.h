@@ -52,6 +52,7 @@ struct TryTime {
   double wall_ns = 0;
   std::optional<StateSums> states;  // of a step's thread, the much longer steps included; unset: not known
   double cpu_ns = 0;                // of all threads, in the same steps
+  double others_queued_ns = 0;      // in which other threads had no processor, likewise
   double states_count = 1;          // of these steps
 
   // Without the time in which it had no processor.

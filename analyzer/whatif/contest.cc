@@ -10,7 +10,7 @@ namespace dlhook::analyzer::inline whatif {
 namespace {
 
 constexpr double kEffect = 100;     // gains worth telling are many times what equal runs differ by
-constexpr size_t kFirstRounds = 2;  // of all variations
+constexpr size_t kFirstRounds = 1;  // of all variations
 constexpr size_t kAtOnce = 4;       // in later rounds
 
 }  // namespace
@@ -44,7 +44,7 @@ Speed SpeedOf(const std::vector<double>& log_ratios, double alpha) {
 }
 
 Speed Contest::speed(size_t variation) const {
-  return SpeedOf(log_ratios_[variation], kTryAlpha / static_cast<double>(log_ratios_.size()));
+  return SpeedOf(log_ratios_[variation], kContestAlpha / static_cast<double>(log_ratios_.size()));
 }
 
 void Contest::Add(size_t variation, double base_ns, double ns) {

@@ -10,7 +10,7 @@
 //     a = 1 + n kEffect        q = (a / alpha^2)^(1/n)        bound = s / sqrt(n) * sqrt((n - 1) (q - 1) / (1 - q / a))
 //
 // bounds |m - truth| in all rounds together with the probability 1 - alpha; while q >= a nothing is known. Alpha is divided by
-// the number of variations (Bonferroni), so that of all comparisons of equal programs at most kAlpha tell any difference.
+// the number of variations (Bonferroni), so that of all contests of equal programs at most kContestAlpha tell any difference.
 // It assumes that the logarithms scatter normally; contest_test measures what happens where they do not.
 #pragma once
 
@@ -22,6 +22,8 @@
 namespace dlhook::analyzer::inline whatif {
 
 inline constexpr double kTryAlpha = 0.05;
+inline constexpr double kContestAlpha =
+    0.01;                               // of contests: with 0.05 one of 20 of a program against itself told a gain
 inline constexpr double kWorth = 1.03;  // less is no gain worth a switch
 
 // kNoGain: not kWorth times as fast, if it is faster at all. kFailed: it does not run with this.

@@ -149,7 +149,10 @@ std::string FrameworkOf(const Op& op, const StepFacts& facts) {
 }  // namespace
 
 const char* ThreadsVariable(absl::string_view through) {
-  return through == "tensorflow" ? "TF_NUM_INTRAOP_THREADS" : through == "jax" ? "PJRT_NPROC" : "OMP_NUM_THREADS";
+  return through == "tensorflow" ? "TF_NUM_INTRAOP_THREADS"
+         : through == "jax"      ? "PJRT_NPROC"
+         : through == "numpy"    ? "OPENBLAS_NUM_THREADS"
+                                 : "OMP_NUM_THREADS";
 }
 
 std::string OtherMachine(const StepFacts& facts, const ProcessorInfo& here, size_t processors) {
@@ -248,14 +251,14 @@ std::vector<ReplayVariant> VariantsOf(const ReplayProblem& problem, const Ground
     ReplayVariant variant = {absl::StrCat(count, count == 1 ? " thread" : " threads")};
     if (is_torch) variant.request["threads"] = count;
     if (!is_torch) variant.environment = {{ThreadsVariable(through), absl::StrCat(count)}};
-    add_if(has_types && count != threads && !on_gpu, std::move(variant));
+    add_if(through != "onednn" && count != threads && !on_gpu, std::move(variant));
   }
   for (const Variation& variation : listed) {
     const auto begins = [&](const char* text) { return absl::StartsWith(variation.name, text); };
     const bool is_offered = (on_gpu && begins(is_convolution ? "TORCH_CUDNN" : "TORCH_BLAS")) ||
                             (is_torch && problem.is_onednn && begins("ONEDNN_MAX_CPU_ISA")) ||
                             (through == "tensorflow" && (begins("TF_ENABLE_ONEDNN") || begins("ONEDNN_MAX_CPU_ISA"))) ||
-                            (through == "numpy" && begins("OPENBLAS"));
+                            (through == "numpy" && begins("OPENBLAS_CORETYPE"));
     add_if(is_offered, {variation.name, Json::object(), variation.environment, variation.changes_numerics});
   }
   return variants;

@@ -61,13 +61,13 @@ TypedColumns<Tried> NumberColumns(const std::string& unit) {
   };
 }
 
-// "too-many-threads: at most 23 % of a step; measured: 18 % [12..24]".
+// "too-many-threads: at most 23 % of a step; here 18 % [12..24]".
 std::string PromiseOf(const Tried& tried) {
   const Speed& speed = tried.speed;
-  if (tried.variation.promise.empty() || tried.times_ns.empty()) return tried.variation.promise;
-  const auto percent = [](double times) { return absl::StrFormat("%.0f", 100 * (1 - 1 / times)); };
-  return absl::StrCat(tried.variation.promise, "; measured: ", percent(speed.value), " %",
-                      speed.low ? absl::StrCat(" [", percent(*speed.low), "..", percent(*speed.high), "]") : "");
+  if (tried.variation.promise.empty() || !speed.low) return tried.variation.promise;
+  const auto percent = [](double times) { return 100 * (1 - 1 / times); };
+  return absl::StrFormat("%s; here %.0f %% [%.0f..%.0f]", tried.variation.promise, percent(speed.value),
+                         percent(*speed.low), percent(*speed.high));
 }
 
 std::string CostOf(const Tried& tried) {
@@ -122,13 +122,21 @@ std::string Answer(const TriedProgram& program) {
     answer = "nothing tried is shown to be faster than the program as it is";
   }
   std::string rest;
-  std::vector<std::string> undecided;
+  size_t undecided = 0;
+  const Tried* likely = nullptr;
   for (const Tried& tried : program.variations) {
-    if (tried.outcome == Outcome::kNotDecided) undecided.push_back(tried.variation.name);
+    if (tried.outcome == Outcome::kNotDecided) {
+      ++undecided;
+      if (likely == nullptr || tried.speed.value > likely->speed.value) likely = &tried;
+    }
     if (tried.outcome == Outcome::kFaster && &tried != best)
       absl::StrAppend(&rest, rest.empty() ? "; also faster: " : ", ", FasterText(tried));
   }
-  return absl::StrCat(answer, rest, undecided.empty() ? "" : "; not decided: ", absl::StrJoin(undecided, ", "));
+  if (undecided > 0) absl::StrAppend(&rest, "; not decided: ", undecided, " of ", program.variations.size());
+  if (likely != nullptr && !likely->times_ns.empty())
+    absl::StrAppend(&rest, ", of which most promises ", FasterText(*likely), " in ", likely->times_ns.size(),
+                    likely->times_ns.size() == 1 ? " round" : " rounds");
+  return answer + rest;
 }
 
 }  // namespace
@@ -201,7 +209,7 @@ std::vector<Table> TryTables(const TriedProgram& program) {
   for (const Tried& tried : program.variations) {
     rows.push_back(&tried);
     const bool is_open = tried.outcome == Outcome::kNoGain || tried.outcome == Outcome::kNotDecided;
-    if (!is_open || !tried.variation.promise.empty() || !CostOf(tried).empty()) told.push_back(&tried);
+    if (!is_open || !tried.variation.promise.empty() || tried.variation.changes_numerics) told.push_back(&tried);
   }
   std::vector<Table> tables = {NewTable("try", Answer(program), NumberColumns(program.unit), rows)};
   if (told.empty()) return tables;

@@ -56,13 +56,17 @@ TEST(LossesTest, PromisesStandBesideWhatWasGained) {
                          .outcome = Outcome::kFaster,
                          .speed = {1.25, 1.2, 1.3},
                          .times_ns = {1, 1},
-                         .command = "KEEP=1 python"}};
+                         .command = "KEEP=1 python"},
+                        {.variation = {.name = "A=1"}, .speed = {1.1}, .times_ns = {1}},
+                        {.variation = {.name = "B=1"}, .speed = {1.2}, .times_ns = {1}}};
   const std::vector<Table> tables = TryTables(program);
-  EXPECT_EQ(Text(tables[1], 1, "promise"), "page-faults: at most 25 % of a step; measured: 20 % [17..23]");
+  EXPECT_EQ(Text(tables[1], 1, "promise"), "page-faults: at most 25 % of a step; here 20 % [17..23]");
   // What computes the same is named first.
-  EXPECT_EQ(tables[0].title,
-            "KEEP=1: 1.25 times as fast [1.20..1.30]; use: KEEP=1 python; also faster: BF16=1: 2.00 times as fast "
-            "[1.90..2.10], but it changes numerics");
+  EXPECT_EQ(
+      tables[0].title,
+      "KEEP=1: 1.25 times as fast [1.20..1.30]; use: KEEP=1 python; also faster: BF16=1: 2.00 times as fast "
+      "[1.90..2.10], but it changes numerics; not decided: 2 of 4, of which most promises B=1: 1.20 times as fast "
+      "in 1 round");
 }
 
 }  // namespace losses_test

@@ -125,6 +125,7 @@ std::vector<std::string> Names(const ReplayProblem& problem, const std::vector<s
   std::vector<std::string> names;
   const std::vector<Variation> listed = {{.name = "ONEDNN_MAX_CPU_ISA=AVX2"},
                                          {.name = "OPENBLAS_CORETYPE=Haswell"},
+                                         {.name = "OPENBLAS_NUM_THREADS=1"},
                                          {.name = "TORCH_CUDNN_USE_HEURISTIC_MODE_B=1"},
                                          {.name = "TORCH_BLAS_PREFER_CUBLASLT=1"}};
   for (const ReplayVariant& variant : VariantsOf(problem, {.processors = 4, .has = has}, threads, listed)) {
@@ -141,7 +142,7 @@ TEST(ReplayVariants, AreWhatTheLibraryOffers) {
       ElementsAre("channels_last", "bfloat16", "mkldnn off", "1 thread", "4 threads", "ONEDNN_MAX_CPU_ISA=AVX2"));
   EXPECT_THAT(Names(Problems({GemmDefinition(120, 64, 256, "NN")})[0], {}, 4), ElementsAre("1 thread"));
   EXPECT_THAT(Names(Problems({GemmDefinition(120, 64, 256, "TN", "scipy_sgemm_")})[0], {"avx512bf16"}, 4),
-              ElementsAre("contiguous", "OPENBLAS_CORETYPE=Haswell"));
+              ElementsAre("contiguous", "1 thread", "OPENBLAS_CORETYPE=Haswell"));
   const ReplayProblem by_tensorflow = Problems({Primitive(kConvolution)}, 1, "libtensorflow_cc.so.2")[0];
   EXPECT_THAT(Names(by_tensorflow, {}, 4), ElementsAre("1 thread", "ONEDNN_MAX_CPU_ISA=AVX2"));
   EXPECT_EQ(VariantsOf(by_tensorflow, {.processors = 4}, 4, {})[0].environment,
