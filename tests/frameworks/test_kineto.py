@@ -218,7 +218,10 @@ class Planted(frameworks.Case):
             self.event("python_function", "nn.Module: Linear_0", at + 130, 20)
             self.event("cpu_op", "aten::add_", at + 132, 10)
             self.launch(at + 135, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(int)", at + 410, 400)
+            self.event("cpu_op", "c10d::allreduce_", at + 143, 5)  # as DDP asks for it, in the backward pass of a layer
             self.wait(at + 160, 660)
+        rows = {row["layer"]: row for row in e2e.Run(self.write("trace.json")).table("layers")}
+        self.assertEqual(rows["[communication]"]["time"], 5000)
         text = self.report("--table", "layers")
         self.assertRegex(text, r"Linear \S* *300 us")
         self.assertRegex(text, r"\[communication\] \S* *400 us")

@@ -132,7 +132,8 @@ trace::ScopeBatch::Kind ThreadPackets::KindOf(const HostEvent& event) const {
   const std::string& name = kept_.names[event.name];
   const HostEvent* const around = open_.empty() ? nullptr : open_.back().innermost_operator;
   const string_view outer = around == nullptr ? string_view() : string_view(kept_.names[around->name]);
-  const bool is_node = RoleOfName(outer) == ScopeRole::kEvaluate && WithoutEngine(outer) == name;
+  const string_view node = WithoutEngine(outer);
+  const bool is_node = node.size() < outer.size() && node == name;
   return is_node ? trace::ScopeBatch::BACKWARD_NODE : trace::ScopeBatch::FRAMEWORK_OP;
 }
 

@@ -53,6 +53,13 @@ std::set<std::string> NoModels(const TraceModel& model, const Attribution& attri
   return has_products ? others : std::set<std::string>();
 }
 
+// Of collectives, and of operations that ask for them.
+std::vector<bool> CommunicationNames(const TraceModel& model) {
+  std::vector<bool> names = CollectiveNames(model);
+  for (size_t i = 0; i < names.size(); ++i) names[i] = names[i] || IsDistributedOp(model.names[i]);
+  return names;
+}
+
 }  // namespace
 
 LayerGroups::LayerGroups(const TraceModel& model, const Attribution& attribution, LayersBy by, int depth)
@@ -60,7 +67,7 @@ LayerGroups::LayerGroups(const TraceModel& model, const Attribution& attribution
       attribution_(attribution),
       by_(by == LayersBy::kLayer && depth > 0 ? LayersBy::kModule : by),
       depth_(depth),
-      is_collective_(CollectiveNames(model)) {
+      is_collective_(CommunicationNames(model)) {
   if (by_ == LayersBy::kOp) {
     GroupOps();
   } else if (by_ == LayersBy::kFunction || by_ == LayersBy::kStack) {
@@ -242,10 +249,11 @@ GroupIndex LayerGroups::OfGpu(GpuIndex activity, const Place& place) const {
 
 GroupIndex LayerGroups::OfScope(ScopeIndex scope) const {
   const LayerIndex layer = attribution_.PlaceOfScope(scope).layer;
-  if (layer != kNone && !of_layer_.empty()) return of_layer_[layer];
+  const NameIndex name = model_.scopes.look[scope].name;
+  if (layer != kNone && !of_layer_.empty() && !is_collective_[name]) return of_layer_[layer];
   const bool is_op = !FactsOf(model_.scopes.look[scope].kind).is_bracket;
-  if (by_ == LayersBy::kOp && is_op) return of_name_[model_.scopes.look[scope].name];
-  if (is_collective_[model_.scopes.look[scope].name]) return communication_;
+  if (by_ == LayersBy::kOp && is_op) return of_name_[name];
+  if (is_collective_[name]) return communication_;
   StackIndex stack = kNone;
   for (ScopeIndex around = of_stack_.empty() ? kNone : scope; around != kNone && stack == kNone;
        around = model_.scopes.parent[around]) {
