@@ -82,7 +82,7 @@ const std::vector<Rule>& Rules() {
        RecompilationsMissing},
       {"recompile-limit", "torch.compile stopped compiling a function again", FindRecompileLimit, Steps},
       {"graph-breaks", "torch.compile could not compile a function as one graph", FindGraphBreaks, Steps},
-      {"warm-up", "a short run is mostly warm-up", FindLongWarmUp, Nothing},
+      {"warm-up", "a short run is mostly warm-up", FindLongWarmUp},
       {"longer-steps", "some steps take much longer than the others", FindLongerSteps, Steps},
       {"layout-conversions", "tensors are converted between memory formats in each step", FindLayoutConversions},
       {"input-gradient", "the gradient of the network's input is computed", FindInputGradient, Scopes},
