@@ -18,8 +18,8 @@ constexpr size_t kMostFiles = 20000;  // of the working folder
 constexpr uint64_t kMostCopied = uint64_t{2} << 30;
 constexpr std::chrono::seconds kLeastRun(20);
 
-// Files of the working folder that the program has written since: some of their names.
-std::vector<std::string> WrittenSince(fs::file_time_type start) {
+// Files of the working folder, but not in `own`, that the program has written since: some of their names.
+std::vector<std::string> WrittenSince(fs::file_time_type start, const std::string& own) {
   std::vector<std::string> written;
   std::error_code error;
   const fs::path here = fs::current_path(error);
@@ -27,6 +27,7 @@ std::vector<std::string> WrittenSince(fs::file_time_type start) {
   for (auto file = fs::recursive_directory_iterator(here, fs::directory_options::skip_permission_denied, error);
        !error && file != fs::recursive_directory_iterator() && ++seen < kMostFiles; file.increment(error)) {
     std::error_code gone;
+    if (file->is_directory(gone) && fs::equivalent(file->path(), own, gone)) file.disable_recursion_pending();
     if (file->is_regular_file(gone) && file->last_write_time(gone) >= start && !gone)
       written.push_back(file->path().lexically_relative(here).string());
   }
@@ -106,7 +107,7 @@ absl::StatusOr<TryRun> TrySession::First(const TryHooks& hooks) {
     return absl::FailedPreconditionError(
         absl::StrCat("the program as it is: ", why, first.failure.empty() ? hint : ""));
   }
-  const std::vector<std::string> written = WrittenSince(before);
+  const std::vector<std::string> written = WrittenSince(before, options_.folder);
   if (!written.empty() && !options_.copies_workdir) {
     writes_ = absl::StrCat("The program writes in its working folder (", written.front(),
                            written.size() > 1 ? absl::StrCat(" and ", written.size() - 1, " more") : "",

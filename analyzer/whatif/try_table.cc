@@ -133,8 +133,8 @@ std::string Answer(const TriedProgram& program) {
       absl::StrAppend(&rest, rest.empty() ? "; also faster: " : ", ", FasterText(tried));
   }
   if (undecided > 0) absl::StrAppend(&rest, "; not decided: ", undecided, " of ", program.variations.size());
-  if (likely != nullptr && !likely->times_ns.empty())
-    absl::StrAppend(&rest, ", of which most promises ", FasterText(*likely), " in ", likely->times_ns.size(),
+  if (likely != nullptr && likely->speed.value > kWorth)
+    absl::StrAppend(&rest, ", the likeliest gain ", FasterText(*likely), " in ", likely->times_ns.size(),
                     likely->times_ns.size() == 1 ? " round" : " rounds");
   return answer + rest;
 }

@@ -100,7 +100,8 @@ struct Candidate {
   absl::string_view rules;
 };
 
-void AddThreads(const Ground& ground, absl::string_view variable, std::vector<Candidate>* candidates) {
+void AddThreads(const Ground& ground, absl::string_view variable, std::vector<Candidate>* candidates,
+                absl::string_view rules = kThreadRules) {
   for (size_t count : Threads(ground, std::string(variable))) {
     std::string settings = absl::StrCat(variable, "=", count);
     // These go before OMP_NUM_THREADS where they are set.
@@ -108,7 +109,7 @@ void AddThreads(const Ground& ground, absl::string_view variable, std::vector<Ca
       if (variable == "OMP_NUM_THREADS" && !ground.variable(before).empty())
         absl::StrAppend(&settings, " ", before, "=", count);
     }
-    candidates->push_back({Make(ground, settings), kThreadRules});
+    candidates->push_back({Make(ground, settings), rules});
   }
 }
 
@@ -169,7 +170,7 @@ std::vector<Variation> ListedVariations(const Ground& ground, const std::vector<
   std::vector<Candidate> candidates;
   AddThreads(ground, "OMP_NUM_THREADS", &candidates);
   if (Has(ground, "openblas") && ground.variable("OPENBLAS_NUM_THREADS").empty())
-    AddThreads(ground, "OPENBLAS_NUM_THREADS", &candidates);
+    AddThreads(ground, "OPENBLAS_NUM_THREADS", &candidates, {});  // it follows OMP_NUM_THREADS where this is not set
   if (Has(ground, "tensorflow")) {
     AddThreads(ground, "TF_NUM_INTRAOP_THREADS", &candidates);
     AddThreads(ground, "TF_NUM_INTEROP_THREADS", &candidates);

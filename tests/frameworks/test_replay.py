@@ -227,9 +227,11 @@ class Replay(frameworks.Case):
         self.recorded("launcher", [argv[0], "-c", parent, *argv], OMP_NUM_THREADS="1")
         result = e2e.run([e2e.DLHOOK, "replay", "--format", "json", "--budget", "8s", "--problem", CONV2, self.run_path])
         self.assertEqual(result.code, 0, result.err)
-        table = json.loads(result.out)["tables"][0]
-        self.assertTrue(any("sse41" in row["chosen"] for row in rows(table)), rows(table))
-        self.assertNotIn(": alone ", " ".join(table["notes"]))
+        tables = {table["name"]: table for table in json.loads(result.out)["tables"]}
+        replayed = rows(tables["replay"])
+        if ("convolution", "forward", CONV2) not in self.not_measured(tables):
+            self.assertTrue(any("sse41" in row["chosen"] for row in replayed), replayed)
+        self.assertNotIn(": alone ", " ".join(tables["replay"]["notes"]))
 
     def test_numpy(self):
         self.recorded("launcher", program("numpy_products", STEPS), OMP_NUM_THREADS="1")

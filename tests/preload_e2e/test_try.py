@@ -37,12 +37,15 @@ class Try(trying.Case):
     def test_programs_that_end_without_steps(self):
         """And what two threads make slower; and the processors that a program may use."""
         place, two = f"{min(os.sched_getaffinity(0))}", "OMP_NUM_THREADS=2"
+        self.places["tmp"] = os.path.join(self.places["work"], "tmp")
+        os.mkdir(self.places["tmp"])  # dlhook's own files in it are none of the program's
         if len(os.sched_getaffinity(0)) < 2:
             self.skipTest("one processor only")
         rows, sentences, notes, _ = self.tried("--env", two, "--pin", place, STEPS=3, SHARES="lock", OMP_NUM_THREADS=1, REST_MS=100,
                                                FAILS="pinned")
         self.assertEqual(rows[two]["outcome"], "slower")
         self.assertIn("of the whole run", notes)
+        self.assertNotIn("writes", notes)
         pinned = f"taskset -c {place}"
         self.assertEqual(rows[pinned]["outcome"], "failed")
         self.assertEqual(sentences[pinned]["command"], f"{pinned} {e2e.victim('tried')}")

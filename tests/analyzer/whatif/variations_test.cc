@@ -97,6 +97,10 @@ TEST(VariationsTest, ProcessorsAreThoseOfTaskset) {
     EXPECT_EQ(variation.promise, "too-many-threads: at most 25 % of a step");
   }
   EXPECT_TRUE(Contains(ListedVariations(ground, {}, 1), "taskset -c 0-3"));
+  ground.has = {"openblas"};  // follows OMP_NUM_THREADS
+  const std::vector<std::string> names = Names(ListedVariations(ground, found, 100));
+  EXPECT_GT(std::find(names.begin(), names.end(), "OPENBLAS_NUM_THREADS=1"),
+            std::find(names.begin(), names.end(), "taskset -c 0-3"));
 }
 
 TEST(VariationsTest, SwitchesOfGpuLibraries) {
