@@ -153,7 +153,7 @@ void AddReductions(const TraceModel& model, const std::vector<StepTrack>& tracks
   if (!least || least->Part() < 0.01) return;
   table->notes.push_back(absl::StrFormat(
       "Reductions from the backward pass on: %.3g a step, %s. The last, of %s, ends %s after the pass (%.1f %% of the "
-      "step): nothing hides that. Smaller pieces (DistributedDataParallel's bucket_cap_mb) make the last one smaller.",
+      "step): nothing hides that.",
       static_cast<double>(least->count) / static_cast<double>(least->steps),
       HumanCell(least->bytes / least->steps, "bytes"), HumanCell(least->last_bytes, "bytes"),
       HumanTime(least->after_ns / least->steps), 100 * least->Part()));
