@@ -37,7 +37,7 @@ KEPT = {
     ("kinds", "analyzer/xla/hlo_layers.cc"): (1, "XLA's kinds of fusions"),
 }
 READS_CELLS = re.compile(r'\bMake(?:Run)?Table\(|\b(?:FindColumn|ColumnOf)\(|\b(?:TextOf|NumberOf)\(\*?\w+, \*?\w+, |\.Text\("')
-COMPARES_KIND = re.compile(r'\bkind\s*[!=]=\s*"|"\s*[!=]=\s*[\w.>-]*\bkind\b|\bkind,\s*\{"')
+COMPARES_KIND = re.compile(r'\bkind\s*[!=]=\s*"|"\s*[!=]=\s*[\w.>-]*\bkind\b|(?<!>\()\bkind,\s*\{"')  # NameIn<…>(kind, {"…"}) names it
 PARSES_LABEL = re.compile(r'(?:StartsWith|StrContains|EndsWith|ConsumePrefix|find)\([^;]*?["\'](?::?\[|optimizer \(|others \()')
 PARSES_PART = re.compile(r'\bpart\.name\s*(?:[!=]==?|\.(?:endsWith|startsWith|includes))|\[part\.name\]')
 PATTERN = re.compile(r'\{Where::\w+, "([^"]+)"')

@@ -278,9 +278,8 @@ void SetPercents(std::vector<StepPart>& parts) {
 }  // namespace
 
 const char* PartKindName(PartKind kind) {
-  constexpr const char* kNames[] = {"library",  "framework", "python",   "native",        "between_calls", "input",
-                                    "gpu_wait", "blocked",   "runnable", "not_computing", "not_seen",      "rest"};
-  return kNames[static_cast<size_t>(kind)];
+  return NameIn<PartKind::kRest>(kind, {"library", "framework", "python", "native", "between_calls", "input",
+                                        "gpu_wait", "blocked", "runnable", "not_computing", "not_seen", "rest"});
 }
 
 std::vector<StepPart> PartsOfStep(const StepFacts& facts, size_t most) {

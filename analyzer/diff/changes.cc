@@ -73,9 +73,7 @@ void AddSamples(const Samples& from, Samples& to) {
 }  // namespace
 
 const char* SpeedName(Speed finding) {
-  constexpr const char* kNames[] = {"equal", "noise", "slower", "faster", "unknown"};
-  static_assert(std::size(kNames) == static_cast<size_t>(Speed::kUnknown) + 1);
-  return kNames[static_cast<size_t>(finding)];
+  return NameIn<Speed::kUnknown>(finding, {"equal", "noise", "slower", "faster", "unknown"});
 }
 
 void TimeChange::Add(const TimeChange& other) {

@@ -125,9 +125,7 @@ Json LibraryJson(const LibraryReport& library) {
 }
 
 const char* KindName(CpuTime::Kind kind) {
-  constexpr const char* kNames[] = {"seen", "python", "system", "unseen"};
-  static_assert(std::size(kNames) == static_cast<size_t>(CpuTime::Kind::kUnseen) + 1);
-  return kNames[static_cast<size_t>(kind)];
+  return NameIn<CpuTime::Kind::kUnseen>(kind, {"seen", "python", "system", "unseen"});
 }
 
 Json CpuTimeJson(const std::vector<CpuTime>& times) {
@@ -154,11 +152,7 @@ Json ProgramJson(const ProgramReport& program) {
 
 }  // namespace
 
-const char* LevelName(Level level) {
-  constexpr const char* kNames[] = {"ok", "note", "warning", "problem"};
-  static_assert(std::size(kNames) == static_cast<size_t>(Level::kProblem) + 1);
-  return kNames[static_cast<size_t>(level)];
-}
+const char* LevelName(Level level) { return NameIn<Level::kProblem>(level, {"ok", "note", "warning", "problem"}); }
 
 std::string ShortPath(const std::string& path) {
   const std::string kPackages = "-packages/";

@@ -286,10 +286,8 @@ bool BlocksAsCopy(const Op& op) {
 }  // namespace
 
 const char* IdleCauseName(IdleCause cause) {
-  constexpr const char* kNames[] = {"launch-bound",  "synchronization", "copies",   "input pipeline",
-                                    "communication", "no processor",    "profiler", "not known"};
-  static_assert(std::size(kNames) == static_cast<size_t>(IdleCause::kUnknown) + 1);
-  return kNames[static_cast<size_t>(cause)];
+  return NameIn<IdleCause::kUnknown>(cause, {"launch-bound", "synchronization", "copies", "input pipeline",
+                                             "communication", "no processor", "profiler", "not known"});
 }
 
 void DivideIdleTime(const TraceModel& model, const HostRules& rules, const std::vector<GpuTimeline>& timelines,

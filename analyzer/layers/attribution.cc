@@ -25,9 +25,8 @@ Place PlaceOf(const TraceModel& model, const Attribution& attribution, GpuIndex 
 }  // namespace
 
 const char* LayerDirectionName(LayerDirection direction) {
-  constexpr const char* kNames[kLayerDirections] = {"unknown",       "forward",  "backward-data", "backward-weights",
-                                                    "backward-bias", "backward", "recompute",     "update"};
-  return kNames[static_cast<size_t>(direction)];
+  return NameIn<LayerDirection::kUpdate>(direction, {"unknown", "forward", "backward-data", "backward-weights",
+                                                     "backward-bias", "backward", "recompute", "update"});
 }
 
 bool IsBackward(LayerDirection direction) {
@@ -42,9 +41,7 @@ LayerDirection BackwardOf(Direction direction) {
 }
 
 const char* EvidenceName(Evidence evidence) {
-  constexpr const char* kNames[] = {"", "framework", "module", "function", "pointers", "shapes", "order"};
-  static_assert(std::size(kNames) == static_cast<size_t>(Evidence::kOrder) + 1);
-  return kNames[static_cast<size_t>(evidence)];
+  return NameIn<Evidence::kOrder>(evidence, {"", "framework", "module", "function", "pointers", "shapes", "order"});
 }
 
 LayerIndex Attribution::Add(Layer layer) {

@@ -34,4 +34,11 @@ using TensorRole = fields::CudnnTensor::Role;
 using TimeSource = fields::TimeSource;
 using fields::FromProto;
 
+// Of an enumeration of our own, of which kLast is the last value: the name of `value` among those of all.
+template <auto kLast, size_t kNames>
+constexpr const char* NameIn(decltype(kLast) value, const char* const (&names)[kNames]) {
+  static_assert(kNames == static_cast<size_t>(kLast) + 1);
+  return names[static_cast<size_t>(value)];
+}
+
 }  // namespace dlhook::analyzer::model

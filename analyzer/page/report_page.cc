@@ -13,11 +13,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const char* KindName(FrameKind kind) {
-  constexpr const char* kNames[] = {"process",   "thread",  "layer", "Python", "native",
-                                    "framework", "library", "GPU",   "other"};
-  static_assert(std::size(kNames) == static_cast<size_t>(FrameKind::kNote) + 1);
-  return kNames[static_cast<size_t>(kind)];
+const char* KindName(FrameKind frame) {
+  return NameIn<FrameKind::kNote>(
+      frame, {"process", "thread", "layer", "Python", "native", "framework", "library", "GPU", "other"});
 }
 
 // The weight that a node must have to be kept.

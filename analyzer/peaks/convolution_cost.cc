@@ -80,9 +80,8 @@ std::array<double, 3> SizesOf(const ProblemNumbers& numbers, absl::string_view l
 }  // namespace
 
 const char* ConvolutionAlgorithmName(ConvolutionAlgorithm algorithm) {
-  constexpr const char* kNames[] = {"direct", "im2col", "Winograd F(2,3)", "Winograd F(4,3)", "FFT"};
-  static_assert(kConvolutionAlgorithms.size() == std::size(kNames));
-  return kNames[static_cast<size_t>(algorithm)];
+  return NameIn<ConvolutionAlgorithm::kFft>(algorithm,
+                                            {"direct", "im2col", "Winograd F(2,3)", "Winograd F(4,3)", "FFT"});
 }
 
 std::optional<ConvolutionShape> ConvolutionShapeOf(const Op& op) {

@@ -114,9 +114,7 @@ std::optional<double> StatedGpuRate(const GpuDevice& device, absl::string_view t
 }
 
 const char* BoundKindName(BoundKind kind) {
-  constexpr const char* kNames[] = {"", "compute", "memory", "launch", "serial"};
-  static_assert(static_cast<size_t>(BoundKind::kSerial) + 1 == std::size(kNames));
-  return kNames[static_cast<size_t>(kind)];
+  return NameIn<BoundKind::kSerial>(kind, {"", "compute", "memory", "launch", "serial"});
 }
 
 std::string PeakTypeOf(const Op& op) {

@@ -336,11 +336,7 @@ MeasuredTrack MeasureSteps(const TraceModel& model, const StepTrack& steps) {
   return track;
 }
 
-const char* PhaseName(Phase phase) {
-  constexpr const char* kNames[] = {"warm-up", "steady", "other"};
-  static_assert(std::size(kNames) == static_cast<size_t>(Phase::kOther) + 1);
-  return kNames[static_cast<size_t>(phase)];
-}
+const char* PhaseName(Phase phase) { return NameIn<Phase::kOther>(phase, {"warm-up", "steady", "other"}); }
 
 int64_t MeasuredTrack::Count(Phase phase) const {
   return absl::c_count_if(steps, [&](const MeasuredStep& step) { return step.phase == phase; });

@@ -237,21 +237,16 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
 }  // namespace
 
 const char* PhaseKindName(PhaseKind kind) {
-  constexpr const char* kNames[] = {"other", "input", "forward", "backward", "update", "inference"};
-  static_assert(std::size(kNames) == static_cast<size_t>(PhaseKind::kInference) + 1);
-  return kNames[static_cast<size_t>(kind)];
+  return NameIn<PhaseKind::kInference>(kind, {"other", "input", "forward", "backward", "update", "inference"});
 }
 
 const char* StepKindName(StepKind kind) {
-  constexpr const char* kNames[] = {"unknown", "training", "validation", "inference"};
-  static_assert(std::size(kNames) == static_cast<size_t>(StepKind::kInference) + 1);
-  return kNames[static_cast<size_t>(kind)];
+  return NameIn<StepKind::kInference>(kind, {"unknown", "training", "validation", "inference"});
 }
 
 const char* LeftOutName(LeftOut left_out) {
-  constexpr const char* kNames[kLeftOuts] = {"",     "warm-up",  "unlike the others", "not recorded",
-                                             "slow", "the last", "much longer"};
-  return kNames[static_cast<size_t>(left_out)];
+  return NameIn<LeftOut::kMuchLonger>(
+      left_out, {"", "warm-up", "unlike the others", "not recorded", "slow", "the last", "much longer"});
 }
 
 std::string StepName(StepKind kind, const std::string& sort) {

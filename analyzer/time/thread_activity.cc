@@ -229,9 +229,8 @@ bool IsOwnCode(const TraceModel& model, ScopeIndex scope) {
 }
 
 const char* ActivityName(ActivityKind kind) {
-  constexpr const char* kNames[] = {kUnattributed, "library", "framework", "not seen", "data loading", "waiting"};
-  static_assert(std::size(kNames) == static_cast<size_t>(ActivityKind::kWaiting) + 1);
-  return kNames[static_cast<size_t>(kind)];
+  return NameIn<ActivityKind::kWaiting>(kind,
+                                        {kUnattributed, "library", "framework", "not seen", "data loading", "waiting"});
 }
 
 }  // namespace dlhook::analyzer::time
