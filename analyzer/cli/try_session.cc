@@ -127,7 +127,10 @@ std::optional<TryRun> TrySession::Next(const Variation& variation, absl::string_
   TryRun run = RunOnce(options_, variation, kind_, std::min(now + most, End() + kLeastRun), hooks);
   ++runs_;
   if (WasAsked() != Asked::kNothing) return std::nullopt;
+  const bool was_cut = run.failure.empty() && !run.ended_itself && TryClock::now() >= End();
   run.failure = WhyNot(run);
+  is_out_of_time_ = was_cut && !run.failure.empty();  // it had no time for more: no fault of its own
+  if (is_out_of_time_) return std::nullopt;
   return run;
 }
 
