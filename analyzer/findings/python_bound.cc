@@ -56,20 +56,19 @@ double AsleepNs(const StepFacts& facts) {
 
 // Operations that Python calls in the steps: in no other one, and not by a backward pass, whose nodes have the line of the call. One
 // of a recurrent network has thousands in it.
-void ForEachCalled(const StepFacts& facts, const std::function<void(const std::string&, ScopeIndex)>& visit) {
+void ForEachCalled(const StepFacts& facts, const std::function<void(const std::string&)>& visit) {
   const ScopeColumns& scopes = facts.model().scopes;
   const auto& places = facts.places();
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
     const auto& [name, kind, stack] = scopes.look[scope];
     if (!facts.IsOutermostOp(scope) || stack == kNone || places[stack].is_in_backward) continue;
-    if (!IsInBackward(facts.model(), scope) && facts.StepOfScope(scope) != kNone)
-      visit(facts.model().names[name], scope);
+    if (!IsInBackward(facts.model(), scope) && facts.StepOfScope(scope) != kNone) visit(facts.model().names[name]);
   }
 }
 
 double CalledByPython(const StepFacts& facts) {
   double called = 0;
-  ForEachCalled(facts, [&](const std::string&, ScopeIndex) { called += 1 / facts.count(); });
+  ForEachCalled(facts, [&](const std::string&) { called += 1 / facts.count(); });
   return called;
 }
 
@@ -117,46 +116,11 @@ Between WhereBetween(const StepFacts& facts) {
   return between;
 }
 
-// A line of the program at which tiny operations are called.
-struct CalledAt {
-  double count = 0, ns = 0;               // with the time between them
-  std::map<std::string, double> by_name;  // how often
-};
-
-// The line where they take longest, if that is longer than where the gaps between them are longest; empty: it isn't.
-std::pair<std::string, CalledAt> WhereCalled(const StepFacts& facts, const Between& between) {
-  std::map<StackIndex, CalledAt> by_stack;
-  const ScopeColumns& scopes = facts.model().scopes;
-  ForEachCalled(facts, [&](const std::string& name, ScopeIndex scope) {
-    CalledAt& called = by_stack[scopes.look[scope].stack];
-    called.count += 1 / facts.count();
-    called.by_name[name] += 1 / facts.count();
-    const auto ns = static_cast<double>(scopes.duration_ns[scope]);
-    called.ns += ns < kLargeOpNs ? ns / facts.count() : 0;
-  });
-  std::map<std::string, CalledAt> by_line;
-  for (const auto& [stack, called] : by_stack) {
-    CalledAt& all = by_line[facts.LineOfStack(stack)];
-    all.count += called.count;
-    all.ns += called.ns;
-    for (const auto& [name, count] : called.by_name) all.by_name[name] += count;
-  }
-  by_line.erase("");
-  for (const GapLines& lines : GapLinesOf(facts)) {
-    const auto line = by_line.find(lines.text);
-    if (line != by_line.end()) line->second.ns += lines.ns - lines.stretch_ns - lines.update_ns;
-  }
-  const auto most = MostOf(by_line, [](const auto& of) { return of.ns; });
-  if (most == by_line.end() || between.longest == nullptr || most->first == between.longest->text) return {};
-  if (most->second.ns <= between.longest->ns || most->second.count < kLeastNumbers) return {};
-  return *most;
-}
-
 // Numbers that Python takes out of tensors one by one, not an operation of the framework, if they are many.
 double NumbersOneByOne(const StepFacts& facts, double ops) {
   double numbers = 0;
   if (facts.TimesOf("aten::item") >= kLeastNumbers) {
-    ForEachCalled(facts, [&](const std::string& name, ScopeIndex) {
+    ForEachCalled(facts, [&](const std::string& name) {
       numbers += name == "aten::item" || name == "aten::is_nonzero" ? 1 / facts.count() : 0;
     });
   }
@@ -255,12 +219,6 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
   }
   SubtractOwnCost(OwnCost(facts, are_tiny), finding);
   if (!is_at_least(finding.gain_ns, kPythonBoundPercent)) return {};
-  if (const auto [line, called] = WhereCalled(facts, between); are_tiny && !line.empty()) {
-    finding.line = line;
-    absl::StrAppendFormat(&finding.sentence,
-                          " %.0f of the operations that Python calls are called at %s, most often %s.", called.count,
-                          line, MostOf(called.by_name)->first);
-  }
   finding.advice = AdviceFor(facts, ops, between.is_in_model, finding.line);
   return {finding};
 }

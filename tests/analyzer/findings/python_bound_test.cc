@@ -68,25 +68,6 @@ TEST(PythonBound, NamesNumbersTakenOutOfTensors) {
   }
 }
 
-// Between the operations of one line most time passes, in those of another one.
-TEST(PythonBound, IsAtTheLineOfMostOperations) {
-  CpuProgram program;
-  program.UseTorch();
-  const StackIndex few = program.builder().AddStack({{"train.py", "<module>", 7}}),
-                   many = program.builder().AddStack({{"train.py", "average", 3}, {"train.py", "<module>", 9}});
-  for (int64_t step_ns = 0; step_ns < CpuProgram::kSteps * CpuProgram::kStepNs; step_ns += CpuProgram::kStepNs) {
-    for (int i = 0; i < 8; ++i)
-      program.builder().Scope("aten::relu", ScopeKind::kFrameworkOp, step_ns + i * 50'000, 2'000, 0, -1, few);
-    for (int i = 0; i < 120; ++i)
-      program.builder().Scope("aten::mul", ScopeKind::kFrameworkOp, step_ns + 400'000 + i * 5'000, 4'500, 0, -1, many);
-  }
-  const auto found = program.Find("python-bound");
-  ASSERT_THAT(found.rows, SizeIs(1));
-  EXPECT_EQ(found.Of(0, "line"), "train.py:3");
-  EXPECT_THAT(found.Of(0, "finding"),
-              HasSubstr("120 of the operations that Python calls are called at train.py:3, most often aten::mul."));
-}
-
 // At the line of most of them, over all stacks that lead there.
 TEST(PythonBound, NumbersAreTakenOutAtTheLineOfMost) {
   CpuProgram program;
