@@ -33,8 +33,7 @@ struct KnownCode {
 constexpr char kKeepModel[] = "do it once, before the loop or the first request, and keep the result.";
 constexpr char kLargerTasks[] =
     "give processes what is the same for all tasks once (an initializer, a global before they start), and many items "
-    "at a "
-    "time (chunksize=, batches); start one pool, before the loop.";
+    "at a time (chunksize=, batches); start one pool, before the loop.";
 constexpr char kMoreRarely[] = "do it each so many steps, or in another thread.";
 constexpr char kDecodeOnce[] = "do it beside the step (workers), or once (a cache of arrays).";
 constexpr char kAskAhead[] = "ask for many at once, ahead, or keep what came.";
@@ -98,8 +97,13 @@ constexpr KnownCode kKnownCode[] = {
     {"np.save", "writes arrays", kMoreRarely},
     {"torch.save(", "writes all weights", kMoreRarely}};
 
+// Not as the end of a longer name: DataParallel(.
 bool IsIn(const KnownCode& known, absl::string_view line) {
-  return absl::StrContains(line, known.code) && absl::StrContains(line, known.with) &&
+  const auto is_of_name = [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  size_t at = line.find(known.code);
+  while (at != line.npos && at > 0 && is_of_name(known.code.front()) && is_of_name(line[at - 1]))
+    at = line.find(known.code, at + 1);
+  return at != line.npos && absl::StrContains(line, known.with) &&
          (known.unless.empty() || !absl::StrContains(line, known.unless));
 }
 

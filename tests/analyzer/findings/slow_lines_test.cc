@@ -71,9 +71,9 @@ TEST(SlowLines, AreWhatACallbackAsksFor) {
 }
 
 // The text of the lines, and of a function that they call, says what is slow.
-CpuProgram KnownProgram(const std::string& path) {
-  std::ofstream(path) << "def rows(table):\n  return [row for _, row in table.iterrows()]\n"
-                         "for i in range(9):\n  x = rows(table)\n  y = f(x)\n";
+CpuProgram KnownProgram(const std::string& path, const std::string& rows = "[row for _, row in table.iterrows()]") {
+  std::ofstream(path) << "def rows(table):\n  return " << rows
+                      << "\nfor i in range(9):\n  x = rows(table)\n  y = f(x)\n";
   CpuProgram program;
   program.process().realtime_offset_ns = (std::time(nullptr) + 60) * 1'000'000'000;
   return program;
@@ -81,15 +81,20 @@ CpuProgram KnownProgram(const std::string& path) {
 
 TEST(SlowLines, AreKnownByTheirText) {
   const std::string path = testing::TempDir() + "/known_rows.py";
-  CpuProgram program = KnownProgram(path);
-  program.UseTorch();
-  const StackIndex stack = program.builder().AddStack({{path, "<module>", 5}});
-  for (int64_t ns = 0; ns < CpuProgram::kSteps * CpuProgram::kStepNs; ns += CpuProgram::kStepNs)
-    program.builder().Scope("aten::mul", ScopeKind::kFrameworkOp, ns, 100'000, 0, -1, stack);
-  const auto found = program.Find("slow-lines");
+  const auto find = [&path](CpuProgram program) {
+    program.UseTorch();
+    const StackIndex stack = program.builder().AddStack({{path, "<module>", 5}});
+    for (int64_t ns = 0; ns < CpuProgram::kSteps * CpuProgram::kStepNs; ns += CpuProgram::kStepNs)
+      program.builder().Scope("aten::mul", ScopeKind::kFrameworkOp, ns, 100'000, 0, -1, stack);
+    return program.Find("slow-lines");
+  };
+  const auto found = find(KnownProgram(path));
   ASSERT_THAT(found.rows, SizeIs(1));
   EXPECT_THAT(found.Of(0, "finding"), HasSubstr("(among these lines, or what they call here: .iterrows, which goes"));
   EXPECT_THAT(found.Of(0, "advice"), testing::StartsWith(".iterrows: take whole columns"));
+  const auto longer_name = find(KnownProgram(path, "DataParallel(table)"));  // no Parallel(
+  ASSERT_THAT(longer_name.rows, SizeIs(1));
+  EXPECT_THAT(longer_name.Of(0, "finding"), testing::Not(HasSubstr("among these lines")));
 }
 
 // Of a run without steps: samples in pandas' function, again and again or once.
