@@ -1,9 +1,6 @@
 // The properties of this machine that affect its peaks.
 #pragma once
 
-#include <map>
-#include <optional>
-
 #include "analyzer/model/process_info.h"
 #include "analyzer/peaks/calibration.h"
 #include "analyzer/table/table.h"

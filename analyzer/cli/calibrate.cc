@@ -1,6 +1,5 @@
 // `dlhook calibrate`: this machine's peak rates of computation and transfers, measured once and stored for reports.
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/calibrate/this_machine.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/launch.h"

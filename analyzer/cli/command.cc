@@ -3,9 +3,6 @@
 
 #include <exception>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/model/limits.h"
 #include "analyzer/render/text_columns.h"

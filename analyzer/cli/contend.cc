@@ -3,10 +3,6 @@
 
 #include <filesystem>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/calibrate/this_machine.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/neighbours.h"

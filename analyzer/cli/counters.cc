@@ -1,7 +1,5 @@
 // `dlhook counters`: what this machine can count, by trying; and whether given words for DLHOOK_COUNTERS would work.
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/tables.h"

@@ -1,12 +1,7 @@
 // Two runs -> models -> differences -> renderer -> stdout.
 
-#include <cmath>
 #include <deque>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/tables.h"

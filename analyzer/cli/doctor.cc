@@ -7,8 +7,6 @@
 #include <filesystem>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "analyzer/cli/collector.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/launch.h"

@@ -1,7 +1,6 @@
 // `dlhook dump`: the packets of a run as text, one trace::Trace message, for people and golden tests.
 #include <google/protobuf/text_format.h>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/import/imported_traces.h"

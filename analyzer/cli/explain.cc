@@ -2,11 +2,6 @@
 
 #include <regex>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/model/trace_model.h"

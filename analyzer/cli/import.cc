@@ -1,7 +1,5 @@
 // `dlhook import`: other tools' traces -> a run folder.
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"

@@ -4,8 +4,6 @@
 
 #include <filesystem>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "analyzer/cli/launch.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/io/child_process.h"

@@ -1,5 +1,3 @@
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/cli/neighbours.h"
 #include "analyzer/diff/changes.h"
 #include "analyzer/table/table_ops.h"

@@ -1,8 +1,4 @@
 // roff: see man(7). The build runs `dlhook help --man` and installs the result.
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
 

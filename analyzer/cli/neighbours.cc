@@ -11,7 +11,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/calibrate/this_machine.h"
 #include "analyzer/cli/launch.h"
 

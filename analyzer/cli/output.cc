@@ -8,8 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/text_columns.h"
 #include "analyzer/table/table_ops.h"

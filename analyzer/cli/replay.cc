@@ -2,11 +2,6 @@
 // `dlhook try` decides. Children compute, each a Python with the run's framework (whatif/replay.py), one for each environment.
 #include "analyzer/whatif/replay.h"
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "analyzer/calibrate/this_machine.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/cli/command.h"

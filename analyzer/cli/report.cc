@@ -1,8 +1,5 @@
 // Run -> model -> tables -> renderer -> stdout.
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/answer/answer.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"

@@ -3,8 +3,6 @@
 
 #include <cstdlib>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/answer/answer.h"
 #include "analyzer/cli/collector.h"
 #include "analyzer/cli/command.h"

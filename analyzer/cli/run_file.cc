@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/cli/launch.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/io/byte_source.h"

@@ -2,8 +2,6 @@
 
 #include <filesystem>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/findings/findings_table.h"
 #include "analyzer/findings/rules.h"

@@ -1,7 +1,6 @@
 // Shared by commands that show tables: opening a run, the flags --table and those for layers, making tables.
 #pragma once
 
-#include "absl/status/statusor.h"
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/calls/choices.h"
 #include "analyzer/cli/command.h"

@@ -9,8 +9,6 @@
 
 #include <clocale>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/answer/live.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/standing.h"

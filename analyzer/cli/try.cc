@@ -3,8 +3,6 @@
 
 #include <filesystem>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "analyzer/calibrate/this_machine.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/neighbours.h"

@@ -12,10 +12,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "analyzer/calibrate/this_machine.h"
 #include "analyzer/cli/collector.h"

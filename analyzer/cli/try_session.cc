@@ -2,7 +2,6 @@
 
 #include <filesystem>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/cli/launch.h"
 #include "analyzer/cli/try_run.h"
 #include "analyzer/table/table_ops.h"

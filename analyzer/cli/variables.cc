@@ -3,15 +3,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <utility>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/doctor/counter_trials.h"
 #include "preload/format/hook_table.h"

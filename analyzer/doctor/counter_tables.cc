@@ -1,8 +1,4 @@
 // Tables of the trials.
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "analyzer/doctor/counter_trials.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/time/derived_metrics.h"

@@ -6,13 +6,6 @@
 
 #include <filesystem>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "analyzer/io/machine_files.h"
 #include "analyzer/symbols/isolated_json.h"
 #include "preload/counters/papi.h"

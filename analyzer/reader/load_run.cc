@@ -3,8 +3,6 @@
 
 #include <filesystem>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/import/imported_traces.h"
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/reader/one_job.h"

@@ -1,9 +1,5 @@
 #include "analyzer/reader/one_job.h"
 
-#include <set>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/import/imported_traces.h"
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/reader/process_facts.h"

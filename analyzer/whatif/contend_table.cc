@@ -1,11 +1,5 @@
 #include "analyzer/whatif/contend_table.h"
 
-#include <cmath>
-#include <tuple>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/whatif/try_table.h"

@@ -1,9 +1,6 @@
 // The tables of `dlhook contend`.
 #pragma once
 
-#include <map>
-#include <utility>
-
 #include "analyzer/table/table.h"
 #include "analyzer/whatif/contest.h"
 

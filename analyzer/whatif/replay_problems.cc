@@ -1,11 +1,6 @@
 // See replay.h. What a problem consists of is read from the library's own words (model/onednn_text.h,
 // model/gemm_shape.h); what the framework has no function for has a reason instead of a spec.
-#include <tuple>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/onednn_text.h"

@@ -1,9 +1,5 @@
 // The tables of replay.h.
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/whatif/replay.h"
 #include "analyzer/whatif/try_table.h"

@@ -1,15 +1,5 @@
 #include "analyzer/whatif/try_table.h"
 
-#include <cmath>
-#include <numeric>
-
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/work/noise.h"
 

@@ -5,12 +5,6 @@
 
 #include <filesystem>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/io/child_process.h"
 
 namespace dlhook::analyzer::inline whatif {

@@ -1,10 +1,5 @@
 #include "analyzer/import/kineto/thread_packets.h"
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "analyzer/import/kineto/operator_definitions.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/model/scope_role.h"
