@@ -286,7 +286,7 @@ class ReportPage(unittest.TestCase):
         self.assertEqual(self.shown(".count")[0], "0 found")  # a state is no work
         # Whatever phases there are.
         with open(os.path.join(traces.ROOT, "analyzer", "steps", "phases.cc"), encoding="utf-8") as source:
-            phases = re.findall(r'"(\w+)"', re.search(r"PhaseKindName.*?\{(.*?)\};", source.read(), re.S)[1])
+            phases = re.findall(r'"(\w+)"', re.search(r"NameIn<PhaseKind.*?\{(.*?)\}", source.read(), re.S)[1])
         self.assertIn("forward", phases)
         with open(os.path.join(traces.ROOT, "web", "src", "timeline.js"), encoding="utf-8") as source:
             known = re.findall(r"^  (\w+): ", re.search(r"CLASS_NAMES = \{(.*?)\};", source.read(), re.S)[1], re.M)
