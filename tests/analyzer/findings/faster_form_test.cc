@@ -324,8 +324,9 @@ TEST(OpByOp, IsSmallProgramsOfJaxBesideALargeOne) {
     }
     const auto found = program.Find("op-by-op");
     ASSERT_THAT(found.rows, SizeIs(small > 8 ? 1 : 0));
-    if (small > 8)
+    if (small > 8) {
       EXPECT_THAT(found.Of(0, "finding"), HasSubstr("JAX runs 9 compiled programs of 6.0 operations each"));
+    }
   }
 }
 

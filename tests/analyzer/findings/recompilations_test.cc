@@ -192,7 +192,9 @@ TEST(MadeAnew, IsTheGraphThatGrows) {
                               step * CpuProgram::kStepNs + 1000, 50'000);
     const auto found = program.Find("made-anew");
     ASSERT_EQ(found.rows.size(), grows ? 1u : 0u);
-    if (grows) EXPECT_THAT(found.Of(0, "finding"), HasSubstr("9 of 9 run a new one, as Assign_8:AssignVariableOp"));
+    if (grows) {
+      EXPECT_THAT(found.Of(0, "finding"), HasSubstr("9 of 9 run a new one, as Assign_8:AssignVariableOp"));
+    }
   }
 }
 

@@ -109,7 +109,9 @@ TEST(SlowLines, AreKnownInSamples) {
       program.builder().Sample(i * 1'000'000, 900'000, kNone, (is_again ? i % 2 : i / 5) == 0 ? known : other);
     const auto found = program.FindInRun("slow-lines");
     ASSERT_THAT(found.rows, SizeIs(is_again ? 1 : 0));
-    if (is_again) EXPECT_EQ(found.Of(0, "line"), "known_rows.py:2");
+    if (is_again) {
+      EXPECT_EQ(found.Of(0, "line"), "known_rows.py:2");
+    }
   }
 }
 
