@@ -200,13 +200,13 @@ const std::vector<GraphHeavy>& GraphHeavyOperations() {
   static const auto& kHeavy = *new std::vector<GraphHeavy>{
       {{"copy"},
        "Whole arrays are copied",
-       "To change a part of one (x.at[i].set(), dynamic_update_slice) copies it, but inside of jax.jit where x is made "
-       "there or given up: jax.jit(f, donate_argnums=...) around the function that does so, x = f(x, ...)."},
+       "Why is not recorded. A change of a part (x.at[i].set(), dynamic_update_slice) copies the whole, but inside of "
+       "jax.jit where x is made there or given up: jax.jit(f, donate_argnums=...) around the function that does so, "
+       "x = f(x, ...). Else XLA itself brings an array into another layout, or keeps what a loop overwrites."},
       {{"sort"},
        "Whole arrays are sorted",
        "jax.lax.top_k where only the largest are needed, jnp.max for one; XLA's sort is slow on CPUs, and np.sort "
-       "outside "
-       "of jit is often faster."},
+       "outside of jit is often faster."},
       {{"debug_callback", "pure_callback", "io_callback"},
        "Compiled code calls Python",
        "jax.debug.print and callbacks stop the compiled program each time: return the values (the second result of a "
@@ -222,8 +222,7 @@ const std::vector<GraphHeavy>& GraphHeavyOperations() {
       {{"OneHot"},
        "A one-hot matrix is made",
        "In place of a product with it tf.gather(table, ids), or an Embedding layer; sparse_categorical_crossentropy "
-       "takes "
-       "the ids themselves."},
+       "takes the ids themselves."},
       {{"WriteHistogramSummary", "WriteImageSummary", "WriteScalarSummary", "WriteSummary", "SaveV2"},
        "Summaries or checkpoints are written",
        "Each 100th step or each epoch is enough for curves: if step % 100 == 0, TensorBoard(update_freq=\"epoch\")."},

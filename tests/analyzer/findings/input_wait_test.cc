@@ -324,5 +324,33 @@ TEST(InputWaitOfTensorFlow, SeveralOperationsWithoutAProcessor) {
   EXPECT_THAT(found, HasSubstr("wait for a processor: more of them do not help"));
 }
 
+// A process of a pool that computes for 1 ms of each 4: not if it computes for most of the time, nor if it has children itself.
+TEST(InputWait, IsAPoolsToo) {
+  constexpr int kRequests = 60;
+  const auto finding = [](int64_t pause_ns, bool has_child) {
+    GpuProgram program;
+    ModelBuilder& builder = program.builder();
+    const OpIndex product = builder.AddOp(GemmDefinition(64, 64, 64, "NN"));
+    const StackIndex stack =
+        builder.AddStack({{"/home/u/work.py", "work", 5}, {"/usr/lib/multiprocessing/pool.py", "worker", 125}});
+    std::vector<int64_t> starts;
+    for (int request = 0; request <= kRequests; ++request) starts.push_back(request * 4 * kMs);
+    for (int request = 0; request < kRequests; ++request) {
+      builder.Scope("range", ScopeKind::kUserRange, starts[static_cast<size_t>(request)], 100, 0, -1, stack);
+      builder.Call(product, starts[static_cast<size_t>(request)] + 1000, 4 * kMs - pause_ns - 2000);
+    }
+    builder.model().processes.front().pid = 7;
+    builder.model().processes.front().parent_pid = has_child ? 7 : 1;
+    program.Steps(starts, 0, StepKind::kInference, pause_ns);
+    program.Build(kRequests * 4 * kMs);
+    const Table table = program.Make(ReportTables().front());
+    const std::vector<size_t> rows = RowsWhere(table, {{"rule", "input-wait"}});
+    return rows.size() == 1 ? Text(table, rows[0], "finding") : "";
+  };
+  EXPECT_THAT(finding(3 * kMs, false), HasSubstr("Processes of a pool (1) compute for 25 % of the time"));
+  EXPECT_EQ(finding(kMs, false), "");
+  EXPECT_EQ(finding(3 * kMs, true), "");
+}
+
 }  // namespace input_wait_test
 }  // namespace dlhook::analyzer
