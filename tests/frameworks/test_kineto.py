@@ -528,6 +528,12 @@ class Nsight(frameworks.Case):
         self.assertNotIn("torch.profiler", text)
         self.assertNotIn("during step", text)
 
+    def test_a_program_that_is_not_known(self):
+        """It is not said to be Python, or PyTorch: only ranges of emit_nvtx tell."""
+        for step in range(6):
+            self.launch(77, step * 1_000_000, "gemm", step * 1_000_000 + 5000, 800_000)
+        self.assertRegex(e2e.run([e2e.DLHOOK, "report", self.write()]).out.decode(), r"^report\.sqlite: program, 1 ")
+
     def test_what_is_no_export(self):
         self.rows["PROCESSES"].append((7 << 24, 7, "python"))
         result = e2e.run([e2e.DLHOOK, "report", self.write()])

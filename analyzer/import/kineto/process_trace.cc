@@ -46,7 +46,11 @@ class ProcessTrace {
 
   void WriteHeader() {
     const auto name = kept_.process_names.find(kept_.pid);
-    if (name != kept_.process_names.end()) program_ = BaseName(name->second);
+    if (name != kept_.process_names.end()) {
+      program_ = BaseName(name->second);
+    } else if (facts_.tool != TraceFacts().tool) {
+      program_ = "program";  // not told
+    }
     trace::Packet packet;
     trace::Header* header = packet.mutable_header();
     header->set_schema_major(1);
@@ -117,8 +121,10 @@ class ProcessTrace {
     };
     // torch.profiler can record these; of others the reader says how.
     const bool is_torch = facts_.tool == TraceFacts().tool;
-    write(kRecordFunctionTap.capability, has(Category::kOperator) ? Capability::ON : Capability::ABSENT, "", "",
-          "libtorch_cpu.so");
+    if (is_torch || has(Category::kOperator)) {
+      write(kRecordFunctionTap.capability, has(Category::kOperator) ? Capability::ON : Capability::ABSENT, "", "",
+            "libtorch_cpu.so");
+    }
     if (has(Category::kPython)) {
       write("python-frames", Capability::ON, "lines are those where functions begin");
     } else {
