@@ -12,11 +12,11 @@ add_library(dlhook_sanitizers INTERFACE)
 if(DLHOOK_SANITIZE)
   target_compile_options(dlhook_sanitizers INTERFACE -fsanitize=${DLHOOK_SANITIZE} -fno-omit-frame-pointer)
   if(DLHOOK_SANITIZE MATCHES "undefined")
-    # vptr requires type information, which the shim's parts are built without. The other three double the time to
-    # compile a file of the analyzer, and report what AddressSanitizer reports for code without casts, too: they are for
-    # the shim's parts, which read raw memory (dlhook_pointer_checks).
-    target_compile_options(dlhook_sanitizers INTERFACE -fno-sanitize=vptr,null,alignment,object-size)
-    set(_pointer_checks -fsanitize=null,alignment,object-size)
+    # vptr requires type information, which the shim's parts are built without. The others double the time to compile a
+    # file of the analyzer, and report what AddressSanitizer reports for code without casts, too: they are for the shim's
+    # parts, which read raw memory (dlhook_pointer_checks).
+    target_compile_options(dlhook_sanitizers INTERFACE -fno-sanitize=vptr,null,alignment,object-size,pointer-overflow)
+    set(_pointer_checks -fsanitize=null,alignment,object-size,pointer-overflow)
   endif()
   if(DLHOOK_SANITIZE MATCHES "thread")
     target_compile_options(dlhook_sanitizers INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)  # it does not see fences

@@ -42,8 +42,8 @@ class Timelines(e2e.Case):
                 self.assertTrue(timeline.of_kind("phase"))
 
     def test_documented_queries(self):
-        with open(os.path.join(exports.ROOT, "docs", "exports.md"), encoding="utf-8") as file:
-            queries = re.findall(r"```sql\n(.*?)```", file.read(), re.DOTALL)
+        with open(os.path.join(exports.ROOT, "docs", "queries.sql"), encoding="utf-8") as file:
+            queries = re.findall(r"^[^-\n].*?;\n", file.read(), re.DOTALL | re.MULTILINE)
         self.assertEqual(len(queries), 6)
         with open(next(path for path in GOLDEN if "torch_cnn_level2" in path), "rb") as file:
             run = self.run_of(file.read())
