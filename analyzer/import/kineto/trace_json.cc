@@ -74,15 +74,6 @@ class Text {
   bool is_too_long_ = false;
 };
 
-// protobuf refuses to read texts that are not UTF-8.
-void MakeUtf8(std::string* text) {
-  for (size_t i = 0; i < text->size();) {
-    const Character character = FirstCharacter(text->data() + i, text->size() - i);
-    if (!character.is_utf8) (*text)[i] = '?';
-    i += character.bytes;
-  }
-}
-
 int64_t Whole(string_view text) {
   int64_t number = 0;
   if (absl::SimpleAtoi(text, &number)) return number;
@@ -324,11 +315,6 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
     return true;
   }
 
-  static void Assign(string_view value, std::string* to) {
-    to->assign(value.data(), std::min(value.size(), kMaxNameBytes));
-    MakeUtf8(to);
-  }
-
   void EventValue(string_view value, bool is_text) {
     if (key_ == "ph") event_.is_complete = value == "X";
     if (key_ == "cat") event_.category = CategoryOf(value);
@@ -377,6 +363,15 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
 };
 
 }  // namespace
+
+void Assign(string_view value, std::string* to) {
+  to->assign(value.data(), std::min(value.size(), kMaxNameBytes));
+  for (size_t i = 0; i < to->size();) {
+    const Character character = FirstCharacter(to->data() + i, to->size() - i);
+    if (!character.is_utf8) (*to)[i] = '?';
+    i += character.bytes;
+  }
+}
 
 const Input& Event::InputAt(size_t i) const {
   static const auto& kNone = *new Input;

@@ -85,6 +85,9 @@ struct TraceFacts {
   bool has_events = false;
 };
 
+// Of a text that others wrote: at most kMaxNameBytes, in UTF-8, as protobuf refuses to read anything else.
+void Assign(absl::string_view value, std::string* to);
+
 // `take` gets each event. Not OK: why the rest was not read; DataLoss if what was read is a trace's beginning.
 absl::Status ReadTraceJson(const std::string& path, const std::function<void(const Event&)>& take, TraceFacts* facts,
                            const std::function<void(uint64_t done)>& progress);

@@ -38,7 +38,9 @@ class Row {
   int64_t Number(int column) const { return sqlite3_column_int64(statement_, column); }
   std::string Text(int column) const {
     const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
-    return text == nullptr ? "" : std::string(text, static_cast<size_t>(sqlite3_column_bytes(statement_, column)));
+    std::string copy;
+    if (text != nullptr) Assign({text, static_cast<size_t>(sqlite3_column_bytes(statement_, column))}, &copy);
+    return copy;
   }
 
  private:
@@ -47,8 +49,14 @@ class Row {
 
 class Database {
  public:
-  explicit Database(const std::string& path) : path_(path) {
+  // Nothing of a schema that others wrote is computed: https://sqlite.org/security.html.
+  Database(const std::string& path, uint64_t bytes) : path_(path), rows_left_(bytes) {
     Check(sqlite3_open_v2(path.c_str(), &file_, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, nullptr));
+    for (const int option :
+         {SQLITE_DBCONFIG_TRUSTED_SCHEMA, SQLITE_DBCONFIG_ENABLE_VIEW, SQLITE_DBCONFIG_ENABLE_TRIGGER})
+      sqlite3_db_config(file_, option, 0, nullptr);
+    sqlite3_db_config(file_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+    Query("PRAGMA cell_size_check = ON", [](const Row&) {});
   }
   ~Database() { sqlite3_close_v2(file_); }
   Database(const Database&) = delete;
@@ -67,12 +75,12 @@ class Database {
   const absl::Status& status() const { return status_; }
 
  private:
-  // Not of views: they may have rows without end.
+  // Not of views and what modules compute.
   std::set<std::string> ColumnsOf(string_view table) {
     std::set<std::string> columns;
-    Query(absl::StrCat(
-              "SELECT c.name FROM sqlite_master t, pragma_table_info(t.name) c WHERE t.type = 'table' AND t.name = '",
-              table, "'"),
+    Query(absl::StrCat("SELECT c.name FROM sqlite_master t, pragma_table_info(t.name) c WHERE t.type = 'table' AND "
+                       "t.rootpage > 0 AND t.name = '",
+                       table, "'"),
           [&](const Row& row) { columns.insert(row.Text(0)); });
     return columns;
   }
@@ -83,8 +91,14 @@ class Database {
     if (status_.ok()) Check(sqlite3_prepare_v2(file_, sql.c_str(), -1, &statement, nullptr));
     const std::unique_ptr<sqlite3_stmt, decltype(&sqlite3_finalize)> owner(statement, sqlite3_finalize);
     int code = SQLITE_DONE;
-    while (status_.ok() && (code = sqlite3_step(statement)) == SQLITE_ROW) take(Row(statement));
-    Check(code);
+    while (status_.ok() && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+      // Damaged pages may refer to each other in a circle.
+      if (rows_left_-- == 0)
+        status_ = absl::DataLossError(absl::StrCat(path_, ": has more rows than bytes"));
+      else
+        take(Row(statement));
+    }
+    if (code != SQLITE_ROW) Check(code);
   }
 
   void Check(int code) {
@@ -93,6 +107,7 @@ class Database {
   }
 
   const std::string path_;
+  uint64_t rows_left_;
   sqlite3* file_ = nullptr;
   absl::Status status_;
 };
@@ -329,8 +344,9 @@ bool IsNsightExport(const std::string& path) {
 }
 
 absl::StatusOr<std::vector<ImportedTrace>> ImportNsight(const std::string& path) {
-  if (const absl::StatusOr<ByteSource> file = ByteSource::Open(path); !file.ok()) return file.status();
-  Database file(path);
+  const absl::StatusOr<ByteSource> bytes = ByteSource::Open(path);
+  if (!bytes.ok()) return bytes.status();
+  Database file(path, bytes->size());
   std::vector<ImportedTrace> traces = NsightReader(file).Read();
   if (traces.empty()) {
     return absl::InvalidArgumentError(
