@@ -2,8 +2,8 @@
 // cleared.
 //
 // The trend is that of noise.h, of the steps' time without that in which the main thread waited for a processor, or of the
-// median step, which other programs disturb less; their processor time must grow, too. The number of operations, which no other
-// program makes, is enough where the machine is too busy for the times to show one.
+// median step, which other programs disturb less; their processor time must grow, too. Where the machine is too busy for the times
+// to show one, the number of operations, which no other program makes, is enough, or the time of one operation.
 // On a busy machine all operations take longer when others come: then, and where a run is too short to know, one of them has
 // to grow by more than the rest.
 // Inputs that are larger and larger explain it.
@@ -25,7 +25,21 @@ constexpr double kOfOne = 0.8;          // of what all operations grow by: then 
 constexpr double kBusyPercent = 5;      // of a step, waiting for a processor
 constexpr double kCrowdedPercent = 30;  // then Python takes longer the more others come
 constexpr double kMoreThanOthers = 1.5;
-constexpr size_t kStepsOfPlateau = 8;  // at least, on average
+constexpr double kAloneMoreThanOthers = 2;  // if only the operation itself is known to grow …
+constexpr int64_t kLeastAlone = 50;         // … in so many steps
+constexpr size_t kStepsOfPlateau = 8;       // at least, on average
+
+// Of three neighbours the median (Tukey's smoother "3").
+BlockMeans WithoutOutliers(const BlockMeans& blocks) {
+  BlockMeans smooth = blocks;
+  for (size_t i = 0; i < blocks.size() && blocks.size() >= 3; ++i) {
+    const size_t first = std::min(i == 0 ? 0 : i - 1, blocks.size() - 3);
+    std::array<double, 3> three = {blocks[first], blocks[first + 1], blocks[first + 2]};
+    absl::c_sort(three);
+    smooth[i] = three[1];
+  }
+  return smooth;
+}
 
 // Sums over the first and the last third of the steps.
 struct Growth {
@@ -39,7 +53,21 @@ struct Grown {
   std::string name;  // empty: the time between operations
   StackIndex stack = kNone;
   Growth growth;
+  uint32_t look = kNone;  // of the operation's scopes
 };
+
+// Of what is known of each step; none: it does not grow.
+std::optional<Trend> GrowthOf(const BlockMeans& of_steps, const std::function<BlockMeans(BlockMeans)>& smooth = {}) {
+  BlockMeans blocks(std::min<size_t>(kBlocks, of_steps.size()));
+  for (size_t block = 0; block < blocks.size(); ++block) {
+    const auto at = [&](size_t i) {
+      return of_steps.begin() + static_cast<ptrdiff_t>(i * of_steps.size() / blocks.size());
+    };
+    blocks[block] = MeanOf(BlockMeans(at(block), at(block + 1)));
+  }
+  const std::optional<Trend> trend = TrendOf(smooth ? smooth(blocks) : blocks);
+  return trend && trend->IsGrowth() ? trend : std::nullopt;
+}
 
 class Thirds {
  public:
@@ -54,17 +82,20 @@ class Thirds {
 
   double steps() const { return steps_; }  // of a third
 
-  // Of the number of operations of a step; none: they don't grow.
+  // Of the number of operations of a step.
   std::optional<Trend> TrendOfNumber() const {
-    BlockMeans blocks(std::min<size_t>(kBlocks, ops_of_step_.size()));
-    for (size_t block = 0; block < blocks.size(); ++block) {
-      const auto at = [&](size_t i) {
-        return ops_of_step_.begin() + static_cast<ptrdiff_t>(i * ops_of_step_.size() / blocks.size());
-      };
-      blocks[block] = MeanOf(BlockMeans(at(block), at(block + 1))) / static_cast<double>(facts_.steps().tracks.size());
-    }
-    const std::optional<Trend> trend = TrendOf(blocks);
-    return trend && trend->IsGrowth() ? trend : std::nullopt;
+    BlockMeans of_track = ops_of_step_;
+    for (double& ops : of_track) ops /= static_cast<double>(facts_.steps().tracks.size());
+    return GrowthOf(of_track);
+  }
+
+  // Of the time in each step of an operation that Largest() told.
+  std::optional<Trend> TrendOfOne(const Grown& one) const {
+    BlockMeans ns_of_step(ops_of_step_.size());
+    ForEachOperation([&](uint32_t look, const std::string& kind, const StepTrack&, size_t step, int64_t ns) {
+      if (look == one.look && (look != kNone || kind == one.name)) ns_of_step[step] += static_cast<double>(ns);
+    });
+    return GrowthOf(ns_of_step, WithoutOutliers);
   }
 
   // Whether steps compute more from time to time, and then stay so: larger inputs or batches, layers that thaw. What a step leaves
@@ -79,13 +110,13 @@ class Thirds {
 
   // Whether the steps' inputs are larger and larger, as texts that are sorted by length: not by the same each time, as what a step
   // leaves behind is. Attention grows with the square of the rows.
-  bool ComputeMore(const Trend& trend) const {
+  bool ComputeMore(double factor) const {
     std::map<double, size_t> increments;
     const size_t steps = flops_of_step_.size();
     for (size_t step = 1; step < steps; ++step) ++increments[flops_of_step_[step] - flops_of_step_[step - 1]];
     const bool is_regular = absl::c_any_of(increments, [&](const auto& one) { return 2 * one.second > steps; });
     const auto [early, late] = FlopsOfThirds();
-    return early > 0 && !is_regular && (late / early) * (late / early) >= trend.last / trend.first;
+    return early > 0 && !is_regular && (late / early) * (late / early) >= factor;
   }
 
   // All operations, where their number grows and no single one tells why.
@@ -117,13 +148,15 @@ class Thirds {
     return late < kMoreOften * early;
   }
 
-  // What grows most.
-  Grown Largest() const {
+  // What grows most, perhaps the time between operations.
+  Grown Largest(bool may_be_between) const {
     const TraceModel& model = facts_.model();
-    Grown largest = {"", kNone, between_};
+    Grown largest;
+    if (may_be_between) largest.growth = between_;
     for (const auto& [scope, growth] : of_looks_) {
-      if (scope != kNone && growth.ns() > largest.growth.ns())
-        largest = {ScopeLabel(model, scope), model.scopes.look[scope].stack, growth};
+      if (scope != kNone && growth.ns() > largest.growth.ns()) {
+        largest = {ScopeLabel(model, scope), model.scopes.look[scope].stack, growth, model.scopes.look.IndexAt(scope)};
+      }
     }
     for (const auto& [kind, growth] : of_calls_) {
       if (growth.ns() > largest.growth.ns()) largest = {kind, kNone, growth};
@@ -167,39 +200,51 @@ class Thirds {
             std::accumulate(flops_of_step_.end() - third, flops_of_step_.end(), 0.0)};
   }
 
-  void AddOperations() {
+  // The outermost operations of each step: `take` gets a scope's look, or the kind of a library's call.
+  template <typename Take>
+  void ForEachOperation(Take take) const {
     const TraceModel& model = facts_.model();
-    of_looks_.resize(model.scopes.look.values().size(), {kNone, {}});
     const auto is_op = [&](ScopeIndex scope) {
       return scope != kNone && model.scopes.look[scope].kind != ScopeKind::kUserRange;
     };
-    const auto add = [&](ThreadIndex thread, int64_t start_ns, int64_t ns, Growth& growth) {
+    const auto add = [&](ThreadIndex thread, int64_t start_ns, int64_t ns, uint32_t look, const std::string& kind) {
       const ProcessIndex process = model.threads[thread].process;
       const size_t step = facts_.StepAt(process, start_ns);
       if (step == kNone) return;
       for (const StepTrack& track : facts_.steps().tracks) {
-        if (track.process != process) continue;
-        Add(track, step, ns, growth);
-        Add(track, step, -ns, between_);
-        ops_of_step_.resize(std::max(ops_of_step_.size(), track.steps.size()));
-        ++ops_of_step_[step];
+        if (track.process == process) take(look, kind, track, step, ns);
       }
     };
     for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
-      if (!is_op(scope) || is_op(model.scopes.parent[scope])) continue;
-      auto& [first, growth] = of_looks_[model.scopes.look.IndexAt(scope)];
-      if (first == kNone) first = scope;
-      add(model.scopes.thread[scope], model.scopes.start_ns[scope], model.scopes.duration_ns[scope], growth);
+      if (is_op(scope) && !is_op(model.scopes.parent[scope])) {
+        add(model.scopes.thread[scope], model.scopes.start_ns[scope], model.scopes.duration_ns[scope],
+            model.scopes.look.IndexAt(scope), "");
+      }
     }
     for (CallIndex call = 0; call < model.calls.size(); ++call) {
-      const size_t step = facts_.StepOfCall(call);
-      if (step != kNone && model.calls.parent[call] == kNone) {
-        flops_of_step_.resize(std::max(flops_of_step_.size(), step + 1));
-        flops_of_step_[step] += static_cast<double>(model.ops[model.calls.op[call]].flops.value_or(0));
+      if (model.calls.parent[call] == kNone && !is_op(model.calls.ScopeOf(call))) {
+        add(model.calls.thread[call], model.calls.start_ns[call], model.calls.duration_ns[call], kNone,
+            KindLabel(model.ops[model.calls.op[call]]));
       }
-      if (model.calls.parent[call] != kNone || is_op(model.calls.ScopeOf(call))) continue;
-      add(model.calls.thread[call], model.calls.start_ns[call], model.calls.duration_ns[call],
-          of_calls_[KindLabel(model.ops[model.calls.op[call]])]);
+    }
+  }
+
+  void AddOperations() {
+    const TraceModel& model = facts_.model();
+    of_looks_.resize(model.scopes.look.values().size(), {kNone, {}});
+    for (ScopeIndex scope = model.scopes.size(); scope-- > 0;)
+      of_looks_[model.scopes.look.IndexAt(scope)].first = scope;
+    ForEachOperation([&](uint32_t look, const std::string& kind, const StepTrack& track, size_t step, int64_t ns) {
+      Add(track, step, ns, look == kNone ? of_calls_[kind] : of_looks_[look].second);
+      Add(track, step, -ns, between_);
+      ops_of_step_.resize(std::max(ops_of_step_.size(), track.steps.size()));
+      ++ops_of_step_[step];
+    });
+    for (CallIndex call = 0; call < model.calls.size(); ++call) {
+      const size_t step = facts_.StepOfCall(call);
+      if (step == kNone || model.calls.parent[call] != kNone) continue;
+      flops_of_step_.resize(std::max(flops_of_step_.size(), step + 1));
+      flops_of_step_[step] += static_cast<double>(model.ops[model.calls.op[call]].flops.value_or(0));
     }
   }
 
@@ -211,18 +256,6 @@ class Thirds {
   std::vector<std::pair<ScopeIndex, Growth>> of_looks_;  // with the first scope that has it
   std::map<std::string, Growth> of_calls_;
 };
-
-// Of three neighbours the median (Tukey's smoother "3").
-BlockMeans WithoutOutliers(const BlockMeans& blocks) {
-  BlockMeans smooth = blocks;
-  for (size_t i = 0; i < blocks.size() && blocks.size() >= 3; ++i) {
-    const size_t first = std::min(i == 0 ? 0 : i - 1, blocks.size() - 3);
-    std::array<double, 3> three = {blocks[first], blocks[first + 1], blocks[first + 2]};
-    absl::c_sort(three);
-    smooth[i] = three[1];
-  }
-  return smooth;
-}
 
 // From the first third to the last.
 bool HasGrown(const BlockMeans& blocks) {
@@ -279,26 +312,30 @@ std::optional<Trend> GrowthOfSteps(const StepFacts& facts) {
 std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
   if (!facts.HasSteps()) return {};
   std::optional<Trend> trend = GrowthOfTimes(facts);
-  const bool is_timed = trend.has_value();
   const bool may_be_busy = !facts.load().is_known || facts.IsAtLeast(facts.load().waiting_ns, kBusyPercent);
-  if (!is_timed && !may_be_busy) return {};
+  if (!trend && !may_be_busy) return {};
   const Thirds thirds(facts);
   const std::optional<Growth> more = thirds.MoreOperations();
-  if (more && !is_timed) trend = thirds.TrendOfNumber();
-  if (trend && is_timed && thirds.ComputeMore(*trend)) return {};
-  if (!trend || (!more && !GrowthOfSteps(facts)) || thirds.IsInPlateaus() || !FindDenormals(facts).empty()) return {};
-  // By what the trend's own mean is above its start.
-  const double gain_ns = facts.step_ns() * (trend->last - trend->first) / (trend->last + trend->first);
-  if (!facts.IsAtLeast(gain_ns, kGrowingPercent)) return {};
-  Grown grown = thirds.Largest();
+  const bool is_timed = trend && (more || GrowthOfSteps(facts));
+  Grown grown = thirds.Largest(is_timed);
   if (more) grown = {"all operations", kNone, *more};
   const Growth& growth = grown.growth;
   const bool is_more_often = growth.late_count >= kMoreOften * growth.early_count;
-  const bool is_crowded = !facts.load().is_known || facts.IsAtLeast(facts.load().waiting_ns, kCrowdedPercent);
-  if (is_crowded && grown.name.empty()) return {};
-  if (!is_more_often && may_be_busy && growth.factor() < kMoreThanOthers * thirds.MedianFactorWithout(growth))
+  const bool is_of_one = !is_timed && !more && may_be_busy && !grown.name.empty() && !is_more_often &&
+                         facts.steps().count() >= kLeastAlone;
+  if (!is_timed) trend = more ? thirds.TrendOfNumber() : is_of_one ? thirds.TrendOfOne(grown) : std::nullopt;
+  if (!trend || thirds.IsInPlateaus() || !FindDenormals(facts).empty()) return {};
+  if (is_of_one ? thirds.ComputeMore(growth.factor()) : is_timed && thirds.ComputeMore(trend->last / trend->first))
     return {};
   const double steps = std::max(thirds.steps(), 1.0);
+  // By what the trend's own mean is above its start.
+  const double gain_ns = (is_of_one ? (growth.early_ns + growth.late_ns) / (2 * steps) : facts.step_ns()) *
+                         (trend->last - trend->first) / (trend->last + trend->first);
+  if (!facts.IsAtLeast(gain_ns, kGrowingPercent)) return {};
+  const bool is_crowded = !facts.load().is_known || facts.IsAtLeast(facts.load().waiting_ns, kCrowdedPercent);
+  if (is_crowded && grown.name.empty()) return {};
+  const double least = is_of_one ? kAloneMoreThanOthers : kMoreThanOthers;
+  if (!is_more_often && may_be_busy && growth.factor() < least * thirds.MedianFactorWithout(growth)) return {};
   Finding finding = {
       .where = more                 ? "number of operations"
                : grown.name.empty() ? "between operations"
@@ -325,8 +362,10 @@ std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
   const std::string change =
       is_timed ? absl::StrFormat("takes longer than the one before, from %s to %s over %d of them, mostly in %s",
                                  HumanTime(trend->first), HumanTime(trend->last), facts.steps().count(), what)
-               : absl::StrFormat("has more operations than the one before, from %.0f to %.0f over %d of them",
-                                 trend->first, trend->last, facts.steps().count());
+      : is_of_one
+          ? absl::StrFormat("takes longer in %s than the one before, over %d of them", what, facts.steps().count())
+          : absl::StrFormat("has more operations than the one before, from %.0f to %.0f over %d of them", trend->first,
+                            trend->last, facts.steps().count());
   finding.sentence =
       absl::StrFormat("Each %s %s: %s%s a %s in the first third, %s%s in the last", facts.StepNoun(), change,
                       HumanTime(std::max(growth.early_ns, 0.0) / steps), counted(growth.early_count), facts.StepNoun(),

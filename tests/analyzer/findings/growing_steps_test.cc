@@ -86,7 +86,12 @@ TEST(GrowingSteps, NameTheirNumberWhereOthersHideItsTime) {
   const std::string found = Found(Grows::kNumber, false, 20'000 * kUs);
   EXPECT_THAT(found, HasSubstr("has more operations than the one before, from "));
   EXPECT_THAT(found, HasSubstr("for 100 of them in the last"));
-  EXPECT_THAT(Found(Grows::kOperation, false, 20'000 * kUs), IsEmpty());
+}
+
+TEST(GrowingSteps, NameTheOperationWhoseOwnTimeGrowsWhereOthersHideTheSteps) {
+  const std::string found = Found(Grows::kOperation, false, 10'000 * kUs);
+  EXPECT_THAT(found, HasSubstr("aten::cat | train.py:7 | Each training step takes longer in aten::cat than the one"));
+  EXPECT_THAT(Found(Grows::kLengths, false, 10'000 * kUs), IsEmpty());
 }
 
 TEST(GrowingSteps, NameTheLinesBetweenOperations) {
