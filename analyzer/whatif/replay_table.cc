@@ -1,5 +1,6 @@
 // The tables of replay.h.
 
+#include "analyzer/io/run_folder.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/whatif/replay.h"
 #include "analyzer/whatif/try_table.h"
@@ -7,9 +8,15 @@
 namespace dlhook::analyzer::inline whatif {
 namespace {
 
-constexpr double kWorthOfStep = 0.01;  // less is no gain worth a change
+constexpr double kWorthOfStep = 0.01;     // less is no gain worth a change
+constexpr uint64_t kMostKept = 16 << 20;  // bytes
 
 bool IsOfLibrary(const Replayed& replayed) { return replayed.problem.through == "onednn"; }
+
+// Of a call alone, comparable with that in the run: of the primitive, where the library tells it.
+const std::vector<double>& AloneOf(const ReplayVariant& way) {
+  return way.library_ns.empty() ? way.ns : way.library_ns;
+}
 
 struct Row {
   const ReplayedRun* run;
@@ -31,10 +38,6 @@ struct Row {
   Cell PercentOfStep(std::optional<double> ns) const {
     return ns && run->step_ns > 0 && run->apart.empty() ? Cell(100 * *ns / run->step_ns) : Cell();
   }
-  // Of a call alone, comparable with that in the run: of the primitive, where the library tells it.
-  Bounds Alone() const {
-    return BoundsOf(replayed->base.library_ns.empty() ? replayed->base.ns : replayed->base.library_ns);
-  }
 };
 
 // The fastest of those that are shown to be faster than the choice.
@@ -54,6 +57,9 @@ template <typename Get>
 auto OfVariant(Get get) {
   return [get](const Row& row) { return row.variant == nullptr ? Cell() : ToCell(get(*row.variant)); };
 }
+std::string NameOf(const ReplayVariant& variant) {
+  return absl::StrCat(variant.name, variant.changes_numerics ? ", changes numerics" : "");
+}
 Cell MeanNs(const ReplayVariant& variant) { return Nanoseconds(BoundsOf(variant.ns).mean); }
 
 TypedColumns<Row> ProblemColumns() {
@@ -70,20 +76,15 @@ TypedColumn<Row> ThroughColumn() {
 }
 
 TypedColumns<Row> SpeedColumns() {
-  return {{RealColumn("times_as_fast", "", Better::kHigher), "Relative to the one as it ran, by paired rounds.",
-           OfVariant(
-               [](const ReplayVariant& variant) { return variant.rounds == 0 ? Cell() : Cell(variant.speed.value); })},
-          {Detail(RealColumn("low", "", Better::kHigher)), "Lower bound, of all variants and rounds together.",
-           OfVariant([](const ReplayVariant& variant) { return variant.speed.low; })},
-          {Detail(RealColumn("high", "", Better::kHigher)), "Upper bound.",
-           OfVariant([](const ReplayVariant& variant) { return variant.speed.high; })}};
+  return whatif::SpeedColumns<Row>("times_as_fast", "", Better::kHigher,
+                                   "Relative to the one as it ran, by paired rounds.", [](const Row& row) {
+                                     const bool is_known = row.variant != nullptr && row.variant->rounds > 0;
+                                     return is_known ? std::optional(row.variant->speed) : std::nullopt;
+                                   });
 }
 
 TypedColumns<Row> VariantColumns(const char* name, const char* explanation) {
-  TypedColumns<Row> columns = {{TextColumn(name, explanation), OfVariant([](const ReplayVariant& variant) {
-                                  return absl::StrCat(variant.name,
-                                                      variant.changes_numerics ? ", changes numerics" : "");
-                                })}};
+  TypedColumns<Row> columns = {{TextColumn(name, explanation), OfVariant(NameOf)}};
   columns.Add(SpeedColumns());
   columns.Add({RealColumn("gain", "%", Better::kHigher),
                "Of a step: of the problem's share, the part that it is faster. Below 0: a loss. Unknown: not decided, "
@@ -105,11 +106,11 @@ TypedColumns<Row> AnswerColumns() {
       {TimeColumn("in_run"),
        "A call in the run's steps: the lower quartile; on a GPU the mean of what it did. Unknown: not comparable.",
        [](const Row& row) { return row.run->apart.empty() ? Nanoseconds(row.replayed->problem.call_ns) : Cell(); }},
-      {TimeColumn("alone"), "A call alone, as it ran, with warm caches: the mean; of oneDNN's primitive, by its log.",
-       [](const Row& row) { return Nanoseconds(row.Alone().mean); }},
-      {Detail(TimeColumn("alone_low")), "Lower bound (95 %, over measurements).",
-       [](const Row& row) { return Nanoseconds(row.Alone().low); }},
-      {Detail(TimeColumn("alone_high")), "Upper bound.", [](const Row& row) { return Nanoseconds(row.Alone().high); }},
+  });
+  columns.Add(MeanColumns<Row>(
+      "alone", "A call alone, as it ran, with warm caches: the mean; of oneDNN's primitive, by its log.",
+      [](const Row& row) { return AloneOf(row.replayed->base); }));
+  columns.Add(TypedColumns<Row>{
       {Detail(TimeColumn("op")), "The framework's op around it, as it ran, with warm caches.",
        [](const Row& row) { return MeanNs(row.replayed->base); }},
       {Detail(TimeColumn("op_cold")), "The same after other memory went through the caches.",
@@ -254,6 +255,8 @@ std::string Answer(const ReplayedRun& run, const std::vector<Row>& variants) {
   return absl::StrJoin(sentences, "; ");
 }
 
+using Cells = std::vector<std::string>;
+
 }  // namespace
 
 std::vector<Table> ReplayTables(const ReplayedRun& run) {
@@ -292,6 +295,83 @@ std::vector<Table> ReplayTables(const ReplayedRun& run) {
   tables.push_back(NewTable("not_replayed", "What was not replayed", columns, not_replayed));
   tables.back().sentences_from = "not_replayed";
   return tables;
+}
+
+ReplayFile ReplayFileOf(const TraceModel& model) {
+  const ProcessInfo& process = model.processes.front();
+  const int64_t began_s = (process.start_ns + process.realtime_offset_ns.value_or(0)) / 1'000'000'000;
+  return {process.path + ".replay", absl::StrCat("dlhook replay\t", began_s, "\n")};
+}
+
+absl::Status KeepReplay(const ReplayFile& file, const ReplayedRun& run, const std::string& how) {
+  std::string text = absl::StrCat(file.first_line, how, "\n");
+  for (const Replayed& replayed : run.problems) {
+    const auto& [problem, base, variants] = replayed;
+    const auto add = [&, &problem = problem](const ReplayVariant& way) {
+      const std::vector<double>& ns = AloneOf(way);
+      if (ns.empty()) return;
+      const std::string by = IsOfLibrary(replayed)    ? absl::StrCat(run.library, ", formats: ", way.formats)
+                             : way.library_ns.empty() ? "op of " + problem.through
+                                                      : "oneDNN's primitive in an op of " + problem.through;
+      Cells cells = {problem.kind, problem.direction, problem.problem, problem.types, problem.formats};
+      const double speed = way.outcome == Outcome::kFaster ? way.speed.value : 0;
+      cells.insert(cells.end(), {problem.implementation, by, NameOf(way), way.implementation});
+      cells.insert(cells.end(), {absl::StrCat(BoundsOf(ns).mean), absl::StrCat(speed)});
+      for (std::string& cell : cells) absl::StrReplaceAll({{"\t", " "}, {"\n", " "}}, &cell);
+      absl::StrAppend(&text, absl::StrJoin(cells, "\t"), "\n");
+    };
+    add(base);
+    absl::c_for_each(variants, add);
+  }
+  return ReplaceFile(file.path, text);
+}
+
+void AddReplayed(const TraceModel& model, Table* table) {
+  const bool is_choices = table->name == "algorithms";
+  if (model.processes.empty() || (!is_choices && table->name != "candidates")) return;
+  const ReplayFile file = ReplayFileOf(model);
+  const absl::StatusOr<std::string> text = ReadWholeFile(file.path, kMostKept, FileIs::kFound);
+  if (!text.ok() || !absl::StartsWith(*text, file.first_line)) return;
+  struct Kept {
+    double alone_ns = 0, speed = 0;
+    std::string best;
+  };
+  std::map<Cells, Kept> chosen;  // by what rows of algorithms differ in
+  const std::vector<std::string> lines = absl::StrSplit(text->substr(file.first_line.size()), '\n', absl::SkipEmpty());
+  for (absl::string_view line : lines) {
+    const Cells cells = absl::StrSplit(line, '\t');
+    double ns = 0, speed = 0;
+    if (cells.size() != 11 || !absl::SimpleAtod(cells[9], &ns) || !absl::SimpleAtod(cells[10], &speed)) continue;
+    const std::string &by = cells[6], &way = cells[7], &implementation = cells[8];
+    const char* const between = way.empty() || implementation.empty() ? "" : ": ";
+    if (!is_choices)
+      AddRow({{"kind", cells[0]},
+              {"direction", cells[1]},
+              {"problem", cells[2]},
+              {"candidate", absl::StrCat(way, between, implementation)},
+              {"time", Nanoseconds(ns)},
+              {"source", "replay"},
+              {"notes", by}},
+             table);
+    if (!absl::StrContains(by, "op of ")) continue;
+    Kept& kept = chosen[{cells.begin(), cells.begin() + 6}];
+    if (way.empty()) kept.alone_ns = ns;
+    if (speed > kept.speed) kept = {kept.alone_ns, speed, way};
+  }
+  table->Note(is_choices ? "alone, best_other and times_as_fast" : "Rows of the source replay",
+              " are measured by dlhook replay, ", lines.empty() ? "" : lines.front(), ".");
+  if (!is_choices) return;
+  for (auto& row : table->rows) {
+    Cells key;
+    for (const char* name : {"kind", "direction", "problem", "types", "formats", "chosen"})
+      key.push_back(TextOf(*table, row, name));
+    const Kept& kept = chosen[key];
+    row.insert(row.end(),
+               {Nanoseconds(kept.alone_ns), KnownText(kept.best), kept.speed > 0 ? Cell(kept.speed) : Cell()});
+  }
+  table->columns.push_back(TimeColumn("alone", "A call alone, with warm caches: measured by dlhook replay."));
+  table->columns.push_back(TextColumn("best_other", "The fastest other way: measured by dlhook replay."));
+  table->columns.push_back(RealColumn("times_as_fast", "", Better::kHigher, "That way, relative to the chosen one."));
 }
 
 }  // namespace dlhook::analyzer::whatif
