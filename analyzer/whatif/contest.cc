@@ -14,7 +14,8 @@ constexpr size_t kAtOnce = 3;    // in a round: the program may take long to sta
 
 }  // namespace
 
-const char* OutcomeName(Outcome outcome) {
+const char* OutcomeName(Outcome outcome, bool was_tried) {
+  if (outcome == Outcome::kNotDecided && !was_tried) return "not reached";
   constexpr const char* kNames[] = {"not decided", "faster", "slower", "no gain", "failed"};
   return kNames[static_cast<size_t>(outcome)];
 }

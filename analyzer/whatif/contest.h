@@ -28,7 +28,8 @@ inline constexpr double kWorth = 1.03;  // less is no gain worth a switch
 
 // kNoGain: not kWorth times as fast, if it is faster at all. kFailed: it does not run with this.
 enum class Outcome : uint8_t { kNotDecided, kFaster, kSlower, kNoGain, kFailed };
-const char* OutcomeName(Outcome outcome);  // "faster", "not decided" …
+// "faster", "not decided" …; "not reached": there was no time for a first round.
+const char* OutcomeName(Outcome outcome, bool was_tried);
 
 // How many times as fast as the program as it is.
 struct Speed {

@@ -18,6 +18,20 @@ const std::vector<double>& AloneOf(const ReplayVariant& way) {
   return way.library_ns.empty() ? way.ns : way.library_ns;
 }
 
+// "; not decided: 8 of 12 variants; not reached in the budget: 2".
+struct Open {
+  size_t variants = 0, undecided = 0, unreached = 0;
+  void Add(const ReplayVariant& variant) {
+    ++variants;
+    if (variant.outcome == Outcome::kNotDecided) ++(variant.ns.empty() ? unreached : undecided);
+  }
+  std::string Text() const {
+    std::string text = undecided > 0 ? absl::StrCat("; not decided: ", undecided, " of ", variants, " variants") : "";
+    if (unreached > 0) absl::StrAppend(&text, "; not reached in the budget: ", unreached, " of ", variants);
+    return text;
+  }
+};
+
 struct Row {
   const ReplayedRun* run;
   const Replayed* replayed;
@@ -125,10 +139,11 @@ TypedColumns<Row> AllVariantsColumns() {
   TypedColumns<Row> columns = ProblemColumns();
   columns.Add(VariantColumns("variant", "What was changed."));
   columns.Add(TypedColumns<Row>{
-      {TextColumn("outcome"), "faster, slower, no gain (below 3 %), no gain or slower, not decided, failed.",
+      {TextColumn("outcome"),
+       "faster, slower, no gain (below 3 %), no gain or slower, not decided, not reached, failed.",
        OfVariant([](const ReplayVariant& variant) {
          const bool is_rather_slower = variant.outcome == Outcome::kNoGain && variant.speed.value < 1;
-         return absl::StrCat(OutcomeName(variant.outcome), is_rather_slower ? " or slower" : "");
+         return absl::StrCat(OutcomeName(variant.outcome, !variant.ns.empty()), is_rather_slower ? " or slower" : "");
        })},
       {Detail(TextColumn("implementation")), "What the library chose then; why it failed.",
        OfVariant([](const ReplayVariant& variant) {
@@ -155,7 +170,9 @@ TypedColumns<Row> CandidateColumns() {
       {TextColumn("formats"), "recorded: the run's; own: the library's, without conversions to them.",
        [tried](const Row& row) { return KnownText(tried(row).formats); }},
       {TextColumn("outcome"), "taken: the library's choice; else relative to that.",
-       [](const Row& row) { return Cell(row.variant == nullptr ? "taken" : OutcomeName(row.variant->outcome)); }},
+       [](const Row& row) {
+         return Cell(row.variant == nullptr ? "taken" : OutcomeName(row.variant->outcome, !row.variant->ns.empty()));
+       }},
       {TimeColumn("time"), "Mean of a call with warm caches.", [tried](const Row& row) { return MeanNs(tried(row)); }},
       {Detail(TimeColumn("time_cold")), "After other memory went through the caches; of the chosen and what is faster.",
        [tried](const Row& row) { return Nanoseconds(tried(row).cold_ns); }}});
@@ -167,12 +184,11 @@ TypedColumns<Row> CandidateColumns() {
 std::string LibrarySentence(const ReplayedRun& run, const std::vector<Row>& rows) {
   std::set<const Replayed*> problems, faster;
   const Row* best = nullptr;
-  size_t variants = 0, open = 0;
+  Open open;
   for (const Row& row : rows) {
     problems.insert(row.replayed);
     if (row.variant == nullptr) continue;
-    ++variants;
-    open += row.variant->outcome == Outcome::kNotDecided ? 1 : 0;
+    open.Add(*row.variant);
     if (row.variant->outcome != Outcome::kFaster) continue;
     faster.insert(row.replayed);
     if (best == nullptr || row.variant->speed.value > best->variant->speed.value) best = &row;
@@ -187,8 +203,7 @@ std::string LibrarySentence(const ReplayedRun& run, const std::vector<Row>& rows
                           best->variant->changes_numerics ? ", which changes numerics," : "",
                           absl::StrJoin({problem.kind, problem.direction, problem.layers}, " "));
   }
-  if (open > 0) absl::StrAppendFormat(&text, "; not decided: %d of its %d variants", open, variants);
-  return text;
+  return text + open.Text();
 }
 
 // A variant over all problems, for which it is set together.
@@ -228,10 +243,11 @@ std::string Sentence(const ReplayedRun& run, const std::string& name, const Sum&
 
 std::string Answer(const ReplayedRun& run, const std::vector<Row>& variants) {
   std::map<std::string, Sum> sums;
-  size_t open = 0, faster = 0;
+  size_t faster = 0;
+  Open open;
   for (const Row& row : variants) {
     sums[row.variant->name].Add(row);
-    open += row.variant->outcome == Outcome::kNotDecided ? 1 : 0;
+    open.Add(*row.variant);
     faster += row.variant->outcome == Outcome::kFaster ? 1 : 0;
   }
   std::vector<std::string> sentences;
@@ -248,11 +264,10 @@ std::string Answer(const ReplayedRun& run, const std::vector<Row>& variants) {
                             ? absl::StrCat("nothing tried is shown to make the ", run.unit, " 1 % shorter")
                             : "nothing tried is shown to be faster over all problems together");
   } else if (sentences.empty()) {
-    sentences.emplace_back(open == 0 ? "the chosen implementations are the best of those tried"
-                                     : "nothing tried is shown to be faster than the chosen implementations");
+    sentences.emplace_back(open.Text().empty() ? "the chosen implementations are the best of those tried"
+                                               : "nothing tried is shown to be faster than the chosen implementations");
   }
-  if (open > 0) sentences.push_back(absl::StrCat("not decided: ", open, " of ", variants.size(), " variants"));
-  return absl::StrJoin(sentences, "; ");
+  return absl::StrJoin(sentences, "; ") + open.Text();
 }
 
 using Cells = std::vector<std::string>;

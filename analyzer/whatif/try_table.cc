@@ -23,11 +23,11 @@ bool Differ(double a, double b) { return a != b && !(std::isnan(a) && std::isnan
 bool IsReached(const Tried& tried) { return !tried.times_ns.empty() || tried.outcome != Outcome::kNotDecided; }
 
 TypedColumn<Tried> OutcomeColumn() {
-  return {
-      TextColumn("outcome", "faster, slower, no gain (below 3 %), not decided, not reached, failed."),
-      [](const Tried& tried) {
-        return tried.variation.name.empty() ? Cell() : IsReached(tried) ? OutcomeName(tried.outcome) : "not reached";
-      }};
+  return {TextColumn("outcome", "faster, slower, no gain (below 3 %), not decided, not reached, failed."),
+          [](const Tried& tried) {
+            const bool is_base = tried.variation.name.empty();
+            return is_base ? Cell() : Cell(OutcomeName(tried.outcome, !tried.times_ns.empty()));
+          }};
 }
 
 TypedColumns<Tried> NumberColumns(const std::string& unit) {
