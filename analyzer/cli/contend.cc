@@ -17,8 +17,6 @@ namespace dlhook::analyzer::inline cli {
 namespace {
 
 constexpr char kStandardContendBudget[] = "10min";
-constexpr size_t kMostCompared = 6;  // runs a side, by diff
-constexpr size_t kMostNamedDifferences = 6;
 
 struct ContendSettings {
   TryOptions run;
@@ -150,40 +148,21 @@ class Contending {
     if (!run->failure.empty())
       return absl::FailedPreconditionError(
           absl::StrCat("the program ", is_beside ? "beside its neighbours" : "alone", ": ", run->failure));
-    std::vector<std::string>& kept = kept_[is_beside];
-    kept.push_back(run->run);
+    ContendedRun read = watch_.Read(*run);
     std::error_code error;
-    if (kept.size() > kMostCompared) {
-      std::filesystem::remove_all(kept.front(), error);
-      kept.erase(kept.begin());
-    }
-    return watch_.Read(*run);
-  }
-
-  // Whether the times are of the same work.
-  std::string WorkNote() const {
-    const absl::StatusOr<RunsDiff> diff = DiffFolders(kept_[0], kept_[1]);
-    if (!diff.ok()) return absl::StrCat("Whether it does the same work is not known: ", diff.status().message(), ".");
-    if (diff->differences.empty())
-      return "dlhook diff sees the same work, done in the same way, alone and beside them.";
-    std::vector<std::string> words;
-    for (const Difference& difference : diff->differences) {
-      if (words.size() < kMostNamedDifferences) words.push_back(difference.words);
-    }
-    return absl::StrCat("dlhook diff sees other work beside them: ", absl::StrJoin(words, "; "), ".");
+    std::filesystem::remove_all(run->run, error);
+    return read;
   }
 
   int Print() {
     contended_.unit = session_.unit();
     contended_.neighbours = neighbours_.uses();
-    session_.progress().Show("comparing runs of");
     std::vector<Table> tables = ContendTables(contended_);
     std::vector<std::string>& notes = tables.front().notes;
     notes.push_back(absl::StrFormat(
         "Rounds, alone and beside in turns: %d. Bounds and outcomes of a table hold for all of its rows "
         "and all rounds together with %.0f %% (sequential t-test of paired rounds); %s.",
         contended_.rounds.size(), 100 * (1 - kTryAlpha), session_.RunsText()));
-    if (!contended_.rounds.empty()) notes.push_back(WorkNote());
     if (getenv("DLHOOK_COUNTERS") != nullptr && !contended_.rounds.empty() &&
         contended_.rounds.front().first.counts.empty())
       notes.emplace_back("None of the counters asked for was recorded: dlhook counters says why.");
@@ -198,8 +177,7 @@ class Contending {
   Neighbours neighbours_;
   MachineWatch watch_;
   Contended contended_;
-  std::vector<std::string> kept_[2];  // folders of the last runs alone and beside
-  absl::Status stopped_;              // of the neighbours of the last run
+  absl::Status stopped_;  // of the neighbours of the last run
 };
 
 absl::StatusOr<int> RunContend(const Args& args) {

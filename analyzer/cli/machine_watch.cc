@@ -8,19 +8,15 @@ namespace {
 
 // The table `work` of a mean step, by phase, layer and operation.
 void AddPlaces(const Table& work, std::map<ContendedPlace, double>* places) {
-  const auto column = [&](const char* name) { return *FindColumn(work, name); };
-  const size_t time = column("time");
   for (const Row& row : work.rows) {
-    const auto* ns = std::get_if<int64_t>(&row[time]);
-    if (ns == nullptr) continue;
-    const auto of_step = static_cast<double>(*ns);
-    const auto text = [&](const char* name) { return CellText(row[column(name)]); };
+    const double of_step = NumberOf(work, row, "time");
+    const auto text = [&](const char* name) { return TextOf(work, row, name); };
     const std::string layer = text("layer"), direction = text("direction"), activity = text("activity"),
                       what = text("what"), problem = text("problem");
     (*places)[{PlaceLevel::kPhase, direction.empty() ? activity : direction, ""}] += of_step;
     if (!layer.empty()) (*places)[{PlaceLevel::kLayer, layer, ""}] += of_step;
     std::vector<std::string> words = {layer, direction, what.empty() ? activity : what};
-    words.erase(std::remove(words.begin(), words.end(), ""), words.end());
+    std::erase(words, "");
     (*places)[{PlaceLevel::kOperation, absl::StrJoin(words, " "), problem}] += of_step;
   }
 }

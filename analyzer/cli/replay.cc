@@ -132,6 +132,7 @@ class Replaying {
     if (threads_ != of_run) run_.apart = absl::StrCat("number of threads: ", of_run, "; here ", threads_);
     const std::string machines = OtherMachine(facts, ThisProcessorInfo(), ground.processors);
     if (!machines.empty()) run_.apart = absl::StrCat("machine: ", machines);
+    file_ = ReplayFileOf(model);
     of_run_ = SettingsOf(model, threads_);
     const std::vector<Variation> listed = ListedVariations(ground, {}, run_.step_ns);
     for (ReplayProblem& problem : problems) {
@@ -359,14 +360,21 @@ class Replaying {
     if (!no_library_.empty())
       notes.push_back(absl::StrCat("Other implementations of oneDNN were not tried: ", no_library_, "."));
     if (measured_ > 0) {
+      const std::string by = absl::StrCat("by ", absl::StrJoin(frameworks_, ", "), ", threads: ", threads_);
       notes.push_back(absl::StrFormat(
-          "Computed by %s, threads: %d. Times are without what threads waited for processors; %d of %d measurements do "
+          "Computed %s. Times are without what threads waited for processors; %d of %d measurements do "
           "not count, because other programs had these. Bounds and outcomes hold for all variants of a problem and all "
           "rounds together with %.0f %% (sequential t-test of paired rounds); %.0f s.",
-          absl::StrJoin(frameworks_, ", "), threads_, disturbed_, measured_, 100 * (1 - kContestAlpha),
+          by, disturbed_, measured_, 100 * (1 - kContestAlpha),
           std::chrono::duration<double>(TryClock::now() - start_).count()));
       notes.emplace_back(
           "Gains are of these calls alone: conversions that a change needs elsewhere, or saves, are not in them.");
+      const absl::Status kept =
+          KeepReplay(file_, run_, run_.apart.empty() ? by : absl::StrCat(by, "; another ", run_.apart));
+      notes.push_back(
+          kept.ok()
+              ? "The tables algorithms and candidates of dlhook report have these times, too, until the next replay."
+              : absl::StrCat("dlhook report will not have these times: ", kept.message(), "."));
     }
     std::vector<Table> tables = ReplayTables(run_);
     tables.front().notes.insert(tables.front().notes.end(), notes.begin(), notes.end());
@@ -383,6 +391,7 @@ class Replaying {
   Progress progress_;
   TryClock::time_point start_;
   ReplayedRun run_;
+  ReplayFile file_;
   std::vector<Contest> contests_;  // of its problems
   Json specs_;
   size_t threads_ = 1;
@@ -426,7 +435,8 @@ Command ReplayCommand() {
               "same library offers besides (memory format, type, instruction set, native kernels,\n"
               "threads), in turns; and with every implementation and format of the system's oneDNN, and\n"
               "its OpenBLAS. A test over paired rounds decides (docs/compare.md). Ctrl-C ends it with\n"
-              "what is known. Nothing is left: no process, no file.\n",
+              "what is known. dlhook report has the times then, in its tables algorithms and candidates.\n"
+              "No process is left, and no file but RUN/TRACE.replay.\n",
           .run = RunReplay};
 }
 

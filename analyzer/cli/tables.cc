@@ -9,6 +9,7 @@
 #include "analyzer/model/beside.h"
 #include "analyzer/symbols/add_symbols.h"
 #include "analyzer/table/table_ops.h"
+#include "analyzer/whatif/replay.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {
@@ -263,7 +264,7 @@ absl::StatusOr<std::vector<Table>> RunAnalysis::MakeTables(const std::vector<con
   std::vector<Table> tables;
   for (std::optional<absl::StatusOr<Table>>& table : made) {
     if (!table->ok()) return table->status();
-    tables.push_back(std::move(**table));
+    AddReplayed(model_, &tables.emplace_back(std::move(**table)));
   }
   return tables;
 }

@@ -140,26 +140,25 @@ void AddStates(const TraceModel& model, const ComparedSteps& steps, TryTime* tim
     }
   }
   if (times.contains(nullptr)) return;
-  StateSums sums;
   std::vector<Interval> all;
-  for (auto& [states, intervals] : times) {
-    all.insert(all.end(), intervals.begin(), intervals.end());
+  for (const auto& [states, intervals] : times) all.insert(all.end(), intervals.begin(), intervals.end());
+  const auto during = [&](const ThreadStates& states, std::vector<Interval> intervals) {
+    StateSums sums;
+    if (count == 0) return states.until.back();
     const IntervalSet stretches(std::move(intervals));
-    for (const Interval& stretch : stretches.intervals()) sums.Add(states->In(stretch));
-  }
-  const IntervalSet stretches(std::move(all));
+    for (const Interval& stretch : stretches.intervals()) sums.Add(states.In(stretch));
+    return sums;
+  };
+  StateSums sums;
   for (const ThreadStates& states : threads) {
     const bool is_first = states.process == 0 && states.tid == model.processes.front().pid;
-    if (count == 0 && is_first) sums = states.until.back();
-    if (states.tid != 0 && !times.contains(&states) && !(count == 0 && is_first)) {
-      if (count == 0) time->others_queued_ns += static_cast<double>(states.until.back().queued_ns);
-      for (const Interval& stretch : stretches.intervals())
-        time->others_queued_ns += static_cast<double>(states.In(stretch).queued_ns);
+    if (count == 0 ? is_first : times.contains(&states)) {
+      sums.Add(during(states, times[&states]));
+    } else if (states.tid != 0) {
+      time->others_queued_ns += static_cast<double>(during(states, all).queued_ns);
+    } else {
+      time->cpu_ns += static_cast<double>(during(states, all).running_ns);
     }
-    if (states.tid != 0) continue;
-    if (count == 0) time->cpu_ns += static_cast<double>(states.until.back().running_ns);
-    for (const Interval& stretch : stretches.intervals())
-      time->cpu_ns += static_cast<double>(states.In(stretch).running_ns);
   }
   time->states_count = std::max(count, 1.0);
   time->cpu_ns /= time->states_count;

@@ -166,35 +166,36 @@ std::string Answer(const Contended& contended, const std::vector<Compared>& part
   return named.empty() ? answer : absl::StrCat(answer, "; more than the rest: ", absl::StrJoin(named, ", "));
 }
 
-// Ratios of rows, by the member that has them.
+// By the member that has them.
 TypedColumns<Compared> RatioColumns(const char* name, const char* what, std::optional<Speed> Compared::*ratio) {
-  return {{RealColumn(name, "", Better::kLower, what),
-           [ratio](const Compared& row) { return row.*ratio ? Cell((row.*ratio)->value) : Cell(); }},
-          {Detail(RealColumn(absl::StrCat(name, "_low"), "", Better::kLower)), "Lower bound.",
-           [ratio](const Compared& row) { return row.*ratio ? ToCell((row.*ratio)->low) : Cell(); }},
-          {Detail(RealColumn(absl::StrCat(name, "_high"), "", Better::kLower)), "Upper bound.",
-           [ratio](const Compared& row) { return row.*ratio ? ToCell((row.*ratio)->high) : Cell(); }}};
+  return SpeedColumns<Compared>(name, absl::StrCat(name, "_"), Better::kLower, what, ratio);
+}
+
+TypedColumn<Compared> OutcomeColumn(const char* what) { return {TextColumn("outcome", what), &Compared::outcome}; }
+
+TypedColumns<Compared> SideColumns(const char* of_alone) {
+  const auto whole = [](double ns) { return static_cast<int64_t>(std::llround(ns)); };
+  return {{TimeColumn("alone", of_alone), [whole](const Compared& row) { return whole(row.Alone()); }},
+          {TimeColumn("beside"), "The same beside the neighbours.",
+           [whole](const Compared& row) { return whole(row.Beside()); }}};
 }
 
 TypedColumns<Compared> PartColumns() {
-  const auto signed_time = [](const char* name, const char* what) {
-    return Within(Range::kSigned, TimeColumn(name, what));
-  };
-  const auto whole = [](std::optional<double> ns) {
-    return ns ? Cell(static_cast<int64_t>(std::llround(*ns))) : Cell();
+  const auto column = [](const char* name, const char* what, auto get) {
+    return TypedColumn<Compared>(Within(Range::kSigned, TimeColumn(name, what)), [get](const Compared& row) {
+      const std::optional<double> ns = std::invoke(get, row);
+      return ns ? Cell(static_cast<int64_t>(std::llround(*ns))) : Cell();
+    });
   };
   TypedColumns<Compared> columns = {
       {TextColumn("part"), "The step; the states of its thread, which add up to it; the running time of all threads.",
-       &Compared::name},
-      {TimeColumn("alone"), "Mean over runs.", [whole](const Compared& row) { return whole(row.Alone()); }},
-      {TimeColumn("beside"), "The same beside the neighbours.",
-       [whole](const Compared& row) { return whole(row.Beside()); }},
-      {signed_time("change", "Mean over rounds."), [whole](const Compared& row) { return whole(row.change); }},
-      {signed_time("change_low", "Lower bound, of all rows and rounds together with 95 %."),
-       [whole](const Compared& row) { return whole(row.low); }},
-      {signed_time("change_high", "Upper bound."), [whole](const Compared& row) { return whole(row.high); }},
-      {TextColumn("outcome"), "longer, shorter, unchanged (by less than 3 % of the step) or not told apart.",
-       &Compared::outcome}};
+       &Compared::name}};
+  columns.Add(SideColumns("Mean over runs."));
+  columns.Add(TypedColumns<Compared>{
+      column("change", "Mean over rounds.", &Compared::change),
+      column("change_low", "Lower bound, of all rows and rounds together with 95 %.", &Compared::low),
+      column("change_high", "Upper bound.", &Compared::high),
+      OutcomeColumn("longer, shorter, unchanged (by less than 3 % of the step) or not told apart.")});
   columns.Add(RatioColumns("times_as_long", "By paired rounds.", &Compared::times));
   return columns;
 }
@@ -204,17 +205,13 @@ TypedColumns<Compared> PlaceColumns() {
       {TextColumn("place"), "phase, layer or operation.",
        [](const Compared& row) { return Cell(kLevels[static_cast<size_t>(row.level)]); }},
       {TextColumn("name"), "Its name; of an operation: layer, direction, kind.", &Compared::name},
-      {Detail(TextColumn("problem")), "Of an operation: its size.", Known(&Compared::words)},
-      {TimeColumn("alone"), "Wall share of a mean step, mean over runs.",
-       [](const Compared& row) { return Nanoseconds(row.Alone()); }},
-      {TimeColumn("beside"), "The same beside the neighbours.",
-       [](const Compared& row) { return Nanoseconds(row.Beside()); }}};
+      {Detail(TextColumn("problem")), "Of an operation: its size.", Known(&Compared::words)}};
+  columns.Add(SideColumns("Wall share of a mean step, mean over runs."));
   columns.Add(RatioColumns("times_as_long", "By paired rounds.", &Compared::times));
   columns.Add(RatioColumns("beyond", "The same, relative to all other operations together in the same rounds.",
                            &Compared::beyond));
-  columns.Add({TextColumn("outcome"),
-               "By beyond: more or less than the rest, as the rest (by 3 %), not told apart; or only beside.",
-               &Compared::outcome});
+  columns.Add(
+      OutcomeColumn("By beyond: more or less than the rest, as the rest (by 3 %), not told apart; or only beside."));
   return columns;
 }
 
@@ -224,8 +221,7 @@ TypedColumns<Compared> CountColumns() {
       {RealColumn("alone", "", Better::kNeither), "Mean over runs.", &Compared::Alone},
       {RealColumn("beside", "", Better::kNeither), "The same beside the neighbours.", &Compared::Beside}};
   columns.Add(RatioColumns("times", "By paired rounds.", &Compared::times));
-  columns.Add(
-      {TextColumn("outcome"), "more, less, unchanged (by less than 3 %) or not told apart.", &Compared::outcome});
+  columns.Add(OutcomeColumn("more, less, unchanged (by less than 3 %) or not told apart."));
   return columns;
 }
 

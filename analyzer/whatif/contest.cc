@@ -9,13 +9,13 @@
 namespace dlhook::analyzer::inline whatif {
 namespace {
 
-constexpr double kEffect = 100;     // gains worth telling are many times what equal runs differ by
-constexpr size_t kFirstRounds = 1;  // of all variations
-constexpr size_t kAtOnce = 4;       // in later rounds
+constexpr double kEffect = 100;  // gains worth telling are many times what equal runs differ by
+constexpr size_t kAtOnce = 3;    // in a round: the program may take long to start
 
 }  // namespace
 
-const char* OutcomeName(Outcome outcome) {
+const char* OutcomeName(Outcome outcome, bool was_tried) {
+  if (outcome == Outcome::kNotDecided && !was_tried) return "not reached";
   constexpr const char* kNames[] = {"not decided", "faster", "slower", "no gain", "failed"};
   return kNames[static_cast<size_t>(outcome)];
 }
@@ -62,15 +62,16 @@ Outcome Contest::outcome(size_t variation) const {
 
 std::vector<size_t> Contest::NextRound() const {
   std::vector<size_t> open;
-  bool is_first = false;
   for (size_t i = 0; i < log_ratios_.size(); ++i) {
-    if (outcome(i) != Outcome::kNotDecided) continue;
-    open.push_back(i);
-    is_first |= rounds(i) < kFirstRounds;
+    if (outcome(i) == Outcome::kNotDecided) open.push_back(i);
   }
-  if (is_first || open.size() <= kAtOnce) return open;
-  absl::c_stable_sort(open, [&](size_t a, size_t b) { return speed(a).value > speed(b).value; });
-  open.resize(kAtOnce);
+  const auto promise = [&](size_t i) { return rounds(i) == 0 ? kWorth : speed(i).value; };
+  absl::c_stable_sort(open, [&](size_t a, size_t b) { return promise(a) > promise(b); });
+  if (open.size() > kAtOnce) {
+    const auto last = open.begin() + kAtOnce - 1;
+    std::iter_swap(last, std::min_element(last, open.end(), [&](size_t a, size_t b) { return rounds(a) < rounds(b); }));
+    open.resize(kAtOnce);
+  }
   absl::c_sort(open);
   return open;
 }

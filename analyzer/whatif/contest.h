@@ -28,7 +28,8 @@ inline constexpr double kWorth = 1.03;  // less is no gain worth a switch
 
 // kNoGain: not kWorth times as fast, if it is faster at all. kFailed: it does not run with this.
 enum class Outcome : uint8_t { kNotDecided, kFaster, kSlower, kNoGain, kFailed };
-const char* OutcomeName(Outcome outcome);  // "faster", "not decided" …
+// "faster", "not decided" …; "not reached": there was no time for a first round.
+const char* OutcomeName(Outcome outcome, bool was_tried);
 
 // How many times as fast as the program as it is.
 struct Speed {
@@ -47,7 +48,8 @@ class Contest {
  public:
   explicit Contest(size_t variations) : log_ratios_(variations), failed_(variations) {}
 
-  // The variations of the next round: all at first, then those that promise most. Empty: all are decided.
+  // The variations of the next round: those that were fastest so far, where new ones stand behind gains worth telling, and the one
+  // with the fewest rounds. Empty: all are decided.
   std::vector<size_t> NextRound() const;
   void Add(size_t variation, double base_ns, double ns);
   void Fail(size_t variation) { failed_[variation] = true; }

@@ -12,7 +12,7 @@ namespace dlhook::analyzer::inline whatif {
 // An op of a library, with all calls of equal arguments that were computed in the same way.
 struct ReplayProblem {
   std::string layers;  // "layer1.0.conv1, layer1.0.conv2 and 3 more"
-  std::string kind, direction, problem, formats;
+  std::string kind, direction, problem, types, formats;
   std::string implementation;  // empty: the library does not tell
   std::string through;  // what computes it: "torch", "numpy", "tensorflow", "jax"; "onednn": the system's library
   bool is_onednn = false, on_gpu = false;
@@ -72,5 +72,16 @@ struct ReplayedRun {
 
 // The answer's table, then all variants, then what was not replayed and why.
 std::vector<Table> ReplayTables(const ReplayedRun& run);
+
+// What the last replay of a run measured is kept for the run's own tables: in a file beside its first trace, with lines of cells
+// between tabs. The first line tells the run from a later one of that name.
+struct ReplayFile {
+  std::string path, first_line;
+};
+ReplayFile ReplayFileOf(const TraceModel& model);
+// `how`: "by torch 2.13.0, threads: 2".
+absl::Status KeepReplay(const ReplayFile& file, const ReplayedRun& run, const std::string& how);
+// To `algorithms` and `candidates`, if there is such a file.
+void AddReplayed(const TraceModel& model, Table* table);
 
 }  // namespace dlhook::analyzer::whatif

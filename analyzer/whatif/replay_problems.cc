@@ -180,6 +180,7 @@ std::vector<ReplayProblem> ReplayProblems(const StepFacts& facts, size_t most, c
     problem.kind = op.kind;
     problem.direction = DirectionName(op.direction);
     problem.problem = ProblemLabel(op);
+    problem.types = op.types;
     problem.formats = FormatsLabel(op);
     problem.implementation = ChosenLabel(op);
     problem.is_onednn = op.onednn() != nullptr;

@@ -1,5 +1,6 @@
 // The tables of replay.h.
 
+#include "analyzer/io/run_folder.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/whatif/replay.h"
 #include "analyzer/whatif/try_table.h"
@@ -7,9 +8,29 @@
 namespace dlhook::analyzer::inline whatif {
 namespace {
 
-constexpr double kWorthOfStep = 0.01;  // less is no gain worth a change
+constexpr double kWorthOfStep = 0.01;     // less is no gain worth a change
+constexpr uint64_t kMostKept = 16 << 20;  // bytes
 
 bool IsOfLibrary(const Replayed& replayed) { return replayed.problem.through == "onednn"; }
+
+// Of a call alone, comparable with that in the run: of the primitive, where the library tells it.
+const std::vector<double>& AloneOf(const ReplayVariant& way) {
+  return way.library_ns.empty() ? way.ns : way.library_ns;
+}
+
+// "; not decided: 8 of 12 variants; not reached in the budget: 2".
+struct Open {
+  size_t variants = 0, undecided = 0, unreached = 0;
+  void Add(const ReplayVariant& variant) {
+    ++variants;
+    if (variant.outcome == Outcome::kNotDecided) ++(variant.ns.empty() ? unreached : undecided);
+  }
+  std::string Text() const {
+    std::string text = undecided > 0 ? absl::StrCat("; not decided: ", undecided, " of ", variants, " variants") : "";
+    if (unreached > 0) absl::StrAppend(&text, "; not reached in the budget: ", unreached, " of ", variants);
+    return text;
+  }
+};
 
 struct Row {
   const ReplayedRun* run;
@@ -31,10 +52,6 @@ struct Row {
   Cell PercentOfStep(std::optional<double> ns) const {
     return ns && run->step_ns > 0 && run->apart.empty() ? Cell(100 * *ns / run->step_ns) : Cell();
   }
-  // Of a call alone, comparable with that in the run: of the primitive, where the library tells it.
-  Bounds Alone() const {
-    return BoundsOf(replayed->base.library_ns.empty() ? replayed->base.ns : replayed->base.library_ns);
-  }
 };
 
 // The fastest of those that are shown to be faster than the choice.
@@ -54,6 +71,9 @@ template <typename Get>
 auto OfVariant(Get get) {
   return [get](const Row& row) { return row.variant == nullptr ? Cell() : ToCell(get(*row.variant)); };
 }
+std::string NameOf(const ReplayVariant& variant) {
+  return absl::StrCat(variant.name, variant.changes_numerics ? ", changes numerics" : "");
+}
 Cell MeanNs(const ReplayVariant& variant) { return Nanoseconds(BoundsOf(variant.ns).mean); }
 
 TypedColumns<Row> ProblemColumns() {
@@ -70,20 +90,15 @@ TypedColumn<Row> ThroughColumn() {
 }
 
 TypedColumns<Row> SpeedColumns() {
-  return {{RealColumn("times_as_fast", "", Better::kHigher), "Relative to the one as it ran, by paired rounds.",
-           OfVariant(
-               [](const ReplayVariant& variant) { return variant.rounds == 0 ? Cell() : Cell(variant.speed.value); })},
-          {Detail(RealColumn("low", "", Better::kHigher)), "Lower bound, of all variants and rounds together.",
-           OfVariant([](const ReplayVariant& variant) { return variant.speed.low; })},
-          {Detail(RealColumn("high", "", Better::kHigher)), "Upper bound.",
-           OfVariant([](const ReplayVariant& variant) { return variant.speed.high; })}};
+  return whatif::SpeedColumns<Row>("times_as_fast", "", Better::kHigher,
+                                   "Relative to the one as it ran, by paired rounds.", [](const Row& row) {
+                                     const bool is_known = row.variant != nullptr && row.variant->rounds > 0;
+                                     return is_known ? std::optional(row.variant->speed) : std::nullopt;
+                                   });
 }
 
 TypedColumns<Row> VariantColumns(const char* name, const char* explanation) {
-  TypedColumns<Row> columns = {{TextColumn(name, explanation), OfVariant([](const ReplayVariant& variant) {
-                                  return absl::StrCat(variant.name,
-                                                      variant.changes_numerics ? ", changes numerics" : "");
-                                })}};
+  TypedColumns<Row> columns = {{TextColumn(name, explanation), OfVariant(NameOf)}};
   columns.Add(SpeedColumns());
   columns.Add({RealColumn("gain", "%", Better::kHigher),
                "Of a step: of the problem's share, the part that it is faster. Below 0: a loss. Unknown: not decided, "
@@ -105,11 +120,11 @@ TypedColumns<Row> AnswerColumns() {
       {TimeColumn("in_run"),
        "A call in the run's steps: the lower quartile; on a GPU the mean of what it did. Unknown: not comparable.",
        [](const Row& row) { return row.run->apart.empty() ? Nanoseconds(row.replayed->problem.call_ns) : Cell(); }},
-      {TimeColumn("alone"), "A call alone, as it ran, with warm caches: the mean; of oneDNN's primitive, by its log.",
-       [](const Row& row) { return Nanoseconds(row.Alone().mean); }},
-      {Detail(TimeColumn("alone_low")), "Lower bound (95 %, over measurements).",
-       [](const Row& row) { return Nanoseconds(row.Alone().low); }},
-      {Detail(TimeColumn("alone_high")), "Upper bound.", [](const Row& row) { return Nanoseconds(row.Alone().high); }},
+  });
+  columns.Add(MeanColumns<Row>(
+      "alone", "A call alone, as it ran, with warm caches: the mean; of oneDNN's primitive, by its log.",
+      [](const Row& row) { return AloneOf(row.replayed->base); }));
+  columns.Add(TypedColumns<Row>{
       {Detail(TimeColumn("op")), "The framework's op around it, as it ran, with warm caches.",
        [](const Row& row) { return MeanNs(row.replayed->base); }},
       {Detail(TimeColumn("op_cold")), "The same after other memory went through the caches.",
@@ -124,10 +139,11 @@ TypedColumns<Row> AllVariantsColumns() {
   TypedColumns<Row> columns = ProblemColumns();
   columns.Add(VariantColumns("variant", "What was changed."));
   columns.Add(TypedColumns<Row>{
-      {TextColumn("outcome"), "faster, slower, no gain (below 3 %), no gain or slower, not decided, failed.",
+      {TextColumn("outcome"),
+       "faster, slower, no gain (below 3 %), no gain or slower, not decided, not reached, failed.",
        OfVariant([](const ReplayVariant& variant) {
          const bool is_rather_slower = variant.outcome == Outcome::kNoGain && variant.speed.value < 1;
-         return absl::StrCat(OutcomeName(variant.outcome), is_rather_slower ? " or slower" : "");
+         return absl::StrCat(OutcomeName(variant.outcome, !variant.ns.empty()), is_rather_slower ? " or slower" : "");
        })},
       {Detail(TextColumn("implementation")), "What the library chose then; why it failed.",
        OfVariant([](const ReplayVariant& variant) {
@@ -154,7 +170,9 @@ TypedColumns<Row> CandidateColumns() {
       {TextColumn("formats"), "recorded: the run's; own: the library's, without conversions to them.",
        [tried](const Row& row) { return KnownText(tried(row).formats); }},
       {TextColumn("outcome"), "taken: the library's choice; else relative to that.",
-       [](const Row& row) { return Cell(row.variant == nullptr ? "taken" : OutcomeName(row.variant->outcome)); }},
+       [](const Row& row) {
+         return Cell(row.variant == nullptr ? "taken" : OutcomeName(row.variant->outcome, !row.variant->ns.empty()));
+       }},
       {TimeColumn("time"), "Mean of a call with warm caches.", [tried](const Row& row) { return MeanNs(tried(row)); }},
       {Detail(TimeColumn("time_cold")), "After other memory went through the caches; of the chosen and what is faster.",
        [tried](const Row& row) { return Nanoseconds(tried(row).cold_ns); }}});
@@ -166,12 +184,11 @@ TypedColumns<Row> CandidateColumns() {
 std::string LibrarySentence(const ReplayedRun& run, const std::vector<Row>& rows) {
   std::set<const Replayed*> problems, faster;
   const Row* best = nullptr;
-  size_t variants = 0, open = 0;
+  Open open;
   for (const Row& row : rows) {
     problems.insert(row.replayed);
     if (row.variant == nullptr) continue;
-    ++variants;
-    open += row.variant->outcome == Outcome::kNotDecided ? 1 : 0;
+    open.Add(*row.variant);
     if (row.variant->outcome != Outcome::kFaster) continue;
     faster.insert(row.replayed);
     if (best == nullptr || row.variant->speed.value > best->variant->speed.value) best = &row;
@@ -186,8 +203,7 @@ std::string LibrarySentence(const ReplayedRun& run, const std::vector<Row>& rows
                           best->variant->changes_numerics ? ", which changes numerics," : "",
                           absl::StrJoin({problem.kind, problem.direction, problem.layers}, " "));
   }
-  if (open > 0) absl::StrAppendFormat(&text, "; not decided: %d of its %d variants", open, variants);
-  return text;
+  return text + open.Text();
 }
 
 // A variant over all problems, for which it is set together.
@@ -227,10 +243,11 @@ std::string Sentence(const ReplayedRun& run, const std::string& name, const Sum&
 
 std::string Answer(const ReplayedRun& run, const std::vector<Row>& variants) {
   std::map<std::string, Sum> sums;
-  size_t open = 0, faster = 0;
+  size_t faster = 0;
+  Open open;
   for (const Row& row : variants) {
     sums[row.variant->name].Add(row);
-    open += row.variant->outcome == Outcome::kNotDecided ? 1 : 0;
+    open.Add(*row.variant);
     faster += row.variant->outcome == Outcome::kFaster ? 1 : 0;
   }
   std::vector<std::string> sentences;
@@ -247,12 +264,13 @@ std::string Answer(const ReplayedRun& run, const std::vector<Row>& variants) {
                             ? absl::StrCat("nothing tried is shown to make the ", run.unit, " 1 % shorter")
                             : "nothing tried is shown to be faster over all problems together");
   } else if (sentences.empty()) {
-    sentences.emplace_back(open == 0 ? "the chosen implementations are the best of those tried"
-                                     : "nothing tried is shown to be faster than the chosen implementations");
+    sentences.emplace_back(open.Text().empty() ? "the chosen implementations are the best of those tried"
+                                               : "nothing tried is shown to be faster than the chosen implementations");
   }
-  if (open > 0) sentences.push_back(absl::StrCat("not decided: ", open, " of ", variants.size(), " variants"));
-  return absl::StrJoin(sentences, "; ");
+  return absl::StrJoin(sentences, "; ") + open.Text();
 }
+
+using Cells = std::vector<std::string>;
 
 }  // namespace
 
@@ -292,6 +310,83 @@ std::vector<Table> ReplayTables(const ReplayedRun& run) {
   tables.push_back(NewTable("not_replayed", "What was not replayed", columns, not_replayed));
   tables.back().sentences_from = "not_replayed";
   return tables;
+}
+
+ReplayFile ReplayFileOf(const TraceModel& model) {
+  const ProcessInfo& process = model.processes.front();
+  const int64_t began_s = (process.start_ns + process.realtime_offset_ns.value_or(0)) / 1'000'000'000;
+  return {process.path + ".replay", absl::StrCat("dlhook replay\t", began_s, "\n")};
+}
+
+absl::Status KeepReplay(const ReplayFile& file, const ReplayedRun& run, const std::string& how) {
+  std::string text = absl::StrCat(file.first_line, how, "\n");
+  for (const Replayed& replayed : run.problems) {
+    const auto& [problem, base, variants] = replayed;
+    const auto add = [&, &problem = problem](const ReplayVariant& way) {
+      const std::vector<double>& ns = AloneOf(way);
+      if (ns.empty()) return;
+      const std::string by = IsOfLibrary(replayed)    ? absl::StrCat(run.library, ", formats: ", way.formats)
+                             : way.library_ns.empty() ? "op of " + problem.through
+                                                      : "oneDNN's primitive in an op of " + problem.through;
+      Cells cells = {problem.kind, problem.direction, problem.problem, problem.types, problem.formats};
+      const double speed = way.outcome == Outcome::kFaster ? way.speed.value : 0;
+      cells.insert(cells.end(), {problem.implementation, by, NameOf(way), way.implementation});
+      cells.insert(cells.end(), {absl::StrCat(BoundsOf(ns).mean), absl::StrCat(speed)});
+      for (std::string& cell : cells) absl::StrReplaceAll({{"\t", " "}, {"\n", " "}}, &cell);
+      absl::StrAppend(&text, absl::StrJoin(cells, "\t"), "\n");
+    };
+    add(base);
+    absl::c_for_each(variants, add);
+  }
+  return ReplaceFile(file.path, text);
+}
+
+void AddReplayed(const TraceModel& model, Table* table) {
+  const bool is_choices = table->name == "algorithms";
+  if (model.processes.empty() || (!is_choices && table->name != "candidates")) return;
+  const ReplayFile file = ReplayFileOf(model);
+  const absl::StatusOr<std::string> text = ReadWholeFile(file.path, kMostKept, FileIs::kFound);
+  if (!text.ok() || !absl::StartsWith(*text, file.first_line)) return;
+  struct Kept {
+    double alone_ns = 0, speed = 0;
+    std::string best;
+  };
+  std::map<Cells, Kept> chosen;  // by what rows of algorithms differ in
+  const std::vector<std::string> lines = absl::StrSplit(text->substr(file.first_line.size()), '\n', absl::SkipEmpty());
+  for (absl::string_view line : lines) {
+    const Cells cells = absl::StrSplit(line, '\t');
+    double ns = 0, speed = 0;
+    if (cells.size() != 11 || !absl::SimpleAtod(cells[9], &ns) || !absl::SimpleAtod(cells[10], &speed)) continue;
+    const std::string &by = cells[6], &way = cells[7], &implementation = cells[8];
+    const char* const between = way.empty() || implementation.empty() ? "" : ": ";
+    if (!is_choices)
+      AddRow({{"kind", cells[0]},
+              {"direction", cells[1]},
+              {"problem", cells[2]},
+              {"candidate", absl::StrCat(way, between, implementation)},
+              {"time", Nanoseconds(ns)},
+              {"source", "replay"},
+              {"notes", by}},
+             table);
+    if (!absl::StrContains(by, "op of ")) continue;
+    Kept& kept = chosen[{cells.begin(), cells.begin() + 6}];
+    if (way.empty()) kept.alone_ns = ns;
+    if (speed > kept.speed) kept = {kept.alone_ns, speed, way};
+  }
+  table->Note(is_choices ? "alone, best_other and times_as_fast" : "Rows of the source replay",
+              " are measured by dlhook replay, ", lines.empty() ? "" : lines.front(), ".");
+  if (!is_choices) return;
+  for (auto& row : table->rows) {
+    Cells key;
+    for (const char* name : {"kind", "direction", "problem", "types", "formats", "chosen"})
+      key.push_back(TextOf(*table, row, name));
+    const Kept& kept = chosen[key];
+    row.insert(row.end(),
+               {Nanoseconds(kept.alone_ns), KnownText(kept.best), kept.speed > 0 ? Cell(kept.speed) : Cell()});
+  }
+  table->columns.push_back(TimeColumn("alone", "A call alone, with warm caches: measured by dlhook replay."));
+  table->columns.push_back(TextColumn("best_other", "The fastest other way: measured by dlhook replay."));
+  table->columns.push_back(RealColumn("times_as_fast", "", Better::kHigher, "That way, relative to the chosen one."));
 }
 
 }  // namespace dlhook::analyzer::whatif

@@ -20,35 +20,34 @@ bool ReadNumber(absl::string_view text, double* number) {
 
 bool Differ(double a, double b) { return a != b && !(std::isnan(a) && std::isnan(b)); }
 
-bool IsBase(const Tried& tried) { return tried.variation.name.empty(); }
+bool IsReached(const Tried& tried) { return !tried.times_ns.empty() || tried.outcome != Outcome::kNotDecided; }
+
+TypedColumn<Tried> OutcomeColumn() {
+  return {TextColumn("outcome", "faster, slower, no gain (below 3 %), not decided, not reached, failed."),
+          [](const Tried& tried) {
+            const bool is_base = tried.variation.name.empty();
+            return is_base ? Cell() : Cell(OutcomeName(tried.outcome, !tried.times_ns.empty()));
+          }};
+}
 
 TypedColumns<Tried> NumberColumns(const std::string& unit) {
-  const auto time = [&unit](const char* name, const char* what) {
-    return TimeColumn(name, absl::StrCat(what, " of a ", unit, "."));
-  };
-  return {
+  TypedColumns<Tried> columns = {
       {TextColumn("variation"), "What was set. none: the program as it is.",
-       [](const Tried& tried) { return IsBase(tried) ? "none" : tried.variation.name; }},
-      {RealColumn("times_as_fast", "", Better::kHigher),
-       "Its speed relative to the program as it is, by paired rounds.",
-       [](const Tried& tried) {
-         return tried.speed.low || tried.times_ns.size() > 1 ? Cell(tried.speed.value) : Cell();
-       }},
-      {RealColumn("low", "", Better::kHigher), "Lower bound of times_as_fast, of all variations and rounds together.",
-       [](const Tried& tried) { return tried.speed.low; }},
-      {RealColumn("high", "", Better::kHigher), "Upper bound.", [](const Tried& tried) { return tried.speed.high; }},
-      {TextColumn("outcome", kOutcomes),
-       [](const Tried& tried) { return IsBase(tried) ? Cell() : Cell(OutcomeName(tried.outcome)); }},
-      {time("time", "Mean over its runs"),
-       [](const Tried& tried) { return Nanoseconds(BoundsOf(tried.times_ns).mean); }},
-      {time("time_low", "Lower bound (95 %, over runs)"),
-       [](const Tried& tried) { return Nanoseconds(BoundsOf(tried.times_ns).low); }},
-      {time("time_high", "Upper bound"), [](const Tried& tried) { return Nanoseconds(BoundsOf(tried.times_ns).high); }},
+       [](const Tried& tried) { return tried.variation.name.empty() ? "none" : tried.variation.name; }}};
+  columns.Add(SpeedColumns<Tried>("times_as_fast", "", Better::kHigher,
+                                  "Its speed relative to the program as it is, by paired rounds.",
+                                  [](const Tried& tried) {
+                                    const bool is_known = tried.speed.low || tried.times_ns.size() > 1;
+                                    return is_known ? std::optional(tried.speed) : std::nullopt;
+                                  }));
+  columns.Add(OutcomeColumn());
+  columns.Add(MeanColumns<Tried>("time", absl::StrCat("Mean over its runs of a ", unit, "."), &Tried::times_ns));
+  columns.Add(TypedColumns<Tried>{
       {IntegerColumn("runs", "", Better::kNeither), "Runs that count.",
        [](const Tried& tried) { return tried.times_ns.size(); }},
       {IntegerColumn("peak_memory", "bytes", Better::kLower), "Most resident memory of a process that was seen.",
-       [](const Tried& tried) { return tried.peak_bytes > 0 ? Cell(tried.peak_bytes) : Cell(); }},
-  };
+       [](const Tried& tried) { return tried.peak_bytes > 0 ? Cell(tried.peak_bytes) : Cell(); }}});
+  return columns;
 }
 
 // "too-many-threads: at most 23 % of a step; here 18 % [12..24]".
@@ -72,7 +71,7 @@ std::string CostOf(const Tried& tried) {
 TypedColumns<Tried> SentenceColumns() {
   return {
       {TextColumn("variation"), "What was set.", [](const Tried& tried) { return KnownText(tried.variation.name); }},
-      {TextColumn("outcome"), "As above.", [](const Tried& tried) { return Cell(OutcomeName(tried.outcome)); }},
+      OutcomeColumn(),
       {TextColumn("moved"), "What dlhook diff says first of a run without and one with it, or why it failed.",
        [](const Tried& tried) { return KnownText(tried.failure.empty() ? tried.moved : tried.failure); }},
       {TextColumn("command"), "How to run the program so.", Known(&Tried::command)},
@@ -112,20 +111,23 @@ std::string Answer(const TriedProgram& program) {
     answer = "nothing tried is shown to be faster than the program as it is";
   }
   std::string rest;
-  size_t undecided = 0;
+  size_t undecided = 0, unreached = 0;
   const Tried* likely = nullptr;
   for (const Tried& tried : program.variations) {
-    if (tried.outcome == Outcome::kNotDecided) {
+    unreached += IsReached(tried) ? 0 : 1;
+    if (tried.outcome == Outcome::kNotDecided && IsReached(tried)) {
       ++undecided;
       if (likely == nullptr || tried.speed.value > likely->speed.value) likely = &tried;
     }
     if (tried.outcome == Outcome::kFaster && &tried != best)
       absl::StrAppend(&rest, rest.empty() ? "; also faster: " : ", ", FasterText(tried));
   }
-  if (undecided > 0) absl::StrAppend(&rest, "; not decided: ", undecided, " of ", program.variations.size());
+  const size_t all = program.variations.size();
+  if (undecided > 0) absl::StrAppend(&rest, "; not decided: ", undecided, " of ", all);
   if (likely != nullptr && likely->speed.value > kWorth)
     absl::StrAppend(&rest, ", the likeliest gain ", FasterText(*likely), " in ", likely->times_ns.size(),
                     likely->times_ns.size() == 1 ? " round" : " rounds");
+  if (unreached > 0) absl::StrAppend(&rest, "; not reached in the budget: ", unreached, " of ", all);
   return answer + rest;
 }
 
@@ -199,6 +201,7 @@ std::vector<Table> TryTables(const TriedProgram& program) {
   for (const Tried& tried : program.variations) {
     rows.push_back(&tried);
     const bool is_open = tried.outcome == Outcome::kNoGain || tried.outcome == Outcome::kNotDecided;
+    if (!IsReached(tried)) continue;
     if (!is_open || !tried.variation.promise.empty() || tried.variation.changes_numerics) told.push_back(&tried);
   }
   std::vector<Table> tables = {NewTable("try", Answer(program), NumberColumns(program.unit), rows)};

@@ -62,8 +62,8 @@ const char* SeparatorOf(absl::string_view name) {
 }
 
 // Empty environment: all of it is set already.
-Variation Make(const Ground& ground, absl::string_view settings) {
-  Variation variation = {.name = std::string(settings)};
+Variation Make(const Ground& ground, absl::string_view settings, absl::string_view rules) {
+  Variation variation = {.name = std::string(settings), .rules = rules};
   for (absl::string_view setting : absl::StrSplit(settings, ' ', absl::SkipEmpty())) {
     std::pair<std::string, std::string> pair = absl::StrSplit(setting, absl::MaxSplits('=', 1));
     const std::string before = ground.variable(pair.first);
@@ -89,12 +89,7 @@ std::vector<size_t> Threads(const Ground& ground, const std::string& variable) {
   return {counts.begin(), counts.end()};
 }
 
-struct Candidate {
-  Variation variation;
-  absl::string_view rules;
-};
-
-void AddThreads(const Ground& ground, absl::string_view variable, std::vector<Candidate>* candidates,
+void AddThreads(const Ground& ground, absl::string_view variable, std::vector<Variation>* variations,
                 absl::string_view rules = kThreadRules) {
   for (size_t count : Threads(ground, std::string(variable))) {
     std::string settings = absl::StrCat(variable, "=", count);
@@ -103,7 +98,7 @@ void AddThreads(const Ground& ground, absl::string_view variable, std::vector<Ca
       if (variable == "OMP_NUM_THREADS" && !ground.variable(before).empty())
         absl::StrAppend(&settings, " ", before, "=", count);
     }
-    candidates->push_back({Make(ground, settings), rules});
+    variations->push_back(Make(ground, settings, rules));
   }
 }
 
@@ -161,47 +156,42 @@ Ground GroundOf(const StepFacts& facts) {
 }
 
 std::vector<Variation> ListedVariations(const Ground& ground, const std::vector<RuleFinding>& found, double step_ns) {
-  std::vector<Candidate> candidates;
-  AddThreads(ground, "OMP_NUM_THREADS", &candidates);
+  std::vector<Variation> all;
+  AddThreads(ground, "OMP_NUM_THREADS", &all);
   if (Has(ground, "openblas") && ground.variable("OPENBLAS_NUM_THREADS").empty())
-    AddThreads(ground, "OPENBLAS_NUM_THREADS", &candidates, {});  // it follows OMP_NUM_THREADS where this is not set
+    AddThreads(ground, "OPENBLAS_NUM_THREADS", &all, {});  // it follows OMP_NUM_THREADS where this is not set
   if (Has(ground, "tensorflow")) {
-    AddThreads(ground, "TF_NUM_INTRAOP_THREADS", &candidates);
-    AddThreads(ground, "TF_NUM_INTEROP_THREADS", &candidates);
+    AddThreads(ground, "TF_NUM_INTRAOP_THREADS", &all);
+    AddThreads(ground, "TF_NUM_INTEROP_THREADS", &all);
   } else if (Has(ground, "xla")) {
-    AddThreads(ground, "PJRT_NPROC", &candidates);  // of XLA's pool
+    AddThreads(ground, "PJRT_NPROC", &all);  // of XLA's pool
   }
   std::set<std::string> allocators;
   for (const auto& [name, path] : ground.allocators) {
-    if (allocators.insert(name).second)
-      candidates.push_back({Make(ground, absl::StrCat("LD_PRELOAD=", path)), kMallocRules});
+    if (allocators.insert(name).second) all.push_back(Make(ground, absl::StrCat("LD_PRELOAD=", path), kMallocRules));
   }
   for (const auto& [list, processors] : ground.pinnings)
-    candidates.push_back({{.name = absl::StrCat("taskset -c ", list), .processors = processors}, kThreadRules});
+    all.push_back({.name = absl::StrCat("taskset -c ", list), .processors = processors, .rules = kThreadRules});
   for (const Listed& listed : kListed) {
     if (!Has(ground, listed.needs)) continue;
-    candidates.push_back({Make(ground, listed.settings), listed.rules});
-    candidates.back().variation.changes_numerics = !listed.exact.empty();
+    all.push_back(Make(ground, listed.settings, listed.rules));
+    all.back().changes_numerics = !listed.exact.empty();
   }
-  std::vector<Variation> variations;
-  const auto take = [&](Candidate* candidate) {
-    const bool is_nothing = candidate->variation.environment.empty() && candidate->variation.processors.empty();
-    if (!is_nothing) variations.push_back(candidate->variation);
-    candidate->variation = {};
-  };
-  for (const auto& [rule, finding] : found) {
-    for (Candidate& candidate : candidates) {
-      const std::vector<absl::string_view> rules = absl::StrSplit(candidate.rules, ' ');
-      if (!absl::c_linear_search(rules, rule)) continue;
-      candidate.variation.promise =
-          absl::StrFormat("%s: %s %.3g %% of a step", rule,
-                          finding.basis == GainBasis::kUpperBound ? "at most" : GainBasisName(finding.basis),
-                          finding.GainPercent(step_ns));
-      take(&candidate);
-    }
+  std::erase_if(all, [](const Variation& one) { return one.environment.empty() && one.processors.empty(); });
+  // By the first finding that suggests it.
+  std::map<std::string, size_t> places;
+  for (Variation& one : all) {
+    const std::vector<absl::string_view> rules = absl::StrSplit(one.rules, ' ');
+    const auto suggests = absl::c_find_if(found, [&](const auto& of) { return absl::c_linear_search(rules, of.rule); });
+    places[one.name] = static_cast<size_t>(suggests - found.begin());
+    if (suggests == found.end()) continue;
+    const auto& [rule, finding] = *suggests;
+    one.promise = absl::StrFormat("%s: %s %.3g %% of a step", rule,
+                                  finding.basis == GainBasis::kUpperBound ? "at most" : GainBasisName(finding.basis),
+                                  finding.GainPercent(step_ns));
   }
-  for (Candidate& candidate : candidates) take(&candidate);
-  return variations;
+  absl::c_stable_sort(all, [&](const Variation& a, const Variation& b) { return places[a.name] < places[b.name]; });
+  return all;
 }
 
 absl::StatusOr<std::vector<Variation>> VariationsOfVariable(absl::string_view text) {

@@ -13,6 +13,7 @@ struct Variation {
   std::vector<int> processors;     // on which it may run; empty: unchanged
   bool changes_numerics = false;
   bool changes_batch = false;  // perhaps: then a sample's time is compared
+  absl::string_view rules;     // findings that suggest it
   std::string promise;         // of the finding that suggests it: "too-many-threads: at most 23 %"; empty: none does
 };
 

@@ -80,8 +80,21 @@ class Replay(frameworks.Case):
                     if row["variant"] == "contiguous" and row["kind"] in CONVOLUTIONS and row["implementation"]]
         contiguous = self.implementations("contiguous")
         self.assertEqual({key(row): row["implementation"] for row in variants}, {key(row): contiguous[key(row)] for row in variants})
+        self.check_kept(replayed, rows(tables["candidates"]))
         reasons = {(row["layers"], row["kind"]): row["not_replayed"] for row in rows(tables["not_replayed"])}
         self.assertEqual(reasons["lstm", "rnn"], "not replayed, because there is no replay of the op rnn")
+
+    def check_kept(self, replayed, of_library):
+        """The tables of the run have what was measured."""
+        result = e2e.run([e2e.DLHOOK, "report", "--format", "json", "--table", "algorithms,candidates", self.run_path])
+        algorithms, candidates = (rows(table) for table in json.loads(result.out)["tables"])
+        alone = {(*key(row), row["chosen"]): (row["alone"], row["best_other"]) for row in replayed if row["kind"] in CONVOLUTIONS}
+        self.assertTrue(alone)
+        self.assertEqual({(*key(row), row["chosen"]): (row["alone"], row["best_other"]) for row in algorithms if row["alone"]}, alone)
+        kept = [row for row in candidates if row["source"] == "replay"]
+        self.assertLessEqual({(*key(row), row["candidate"], row["time"]) for row in of_library if row["time"]},
+                             {(*key(row), row["candidate"].removesuffix(", changes numerics"), row["time"]) for row in kept})
+        self.assertLessEqual(set(alone), {(*key(row), row["candidate"]) for row in kept if "op of torch" in row["notes"]})
 
     def replayed(self, through, kinds, *flags):
         """Tables of a replay, and what it writes. At least one problem of these kinds is measured, at the latest the second time."""

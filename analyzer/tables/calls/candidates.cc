@@ -90,7 +90,9 @@ TypedColumns<CandidateRow> CandidatesColumns() {
        &CandidateRow::taken},
       {IntegerColumn("workspace", "bytes", Better::kLower), "Memory that it needs.", &CandidateRow::workspace_bytes},
       {Detail(TextColumn("source")),
-       "measured: cudnnFind; heuristics: cudnnGet; autotuning: plans of the graph API executed one after another.",
+       "measured: cudnnFind; heuristics: cudnnGet; autotuning: plans of the graph API executed one after another; "
+       "replay: "
+       "dlhook replay ran it again, alone.",
        &CandidateRow::source},
       {Detail(TextColumn("timed_by")),
        "library: as it measured or estimated it; events: the time between events that the program asked for; host: "

@@ -58,14 +58,18 @@ TEST(LossesTest, PromisesStandBesideWhatWasGained) {
                          .times_ns = {1, 1},
                          .command = "KEEP=1 python"},
                         {.variation = {.name = "A=1"}, .speed = {1.1}, .times_ns = {1}},
-                        {.variation = {.name = "B=1"}, .speed = {1.2}, .times_ns = {1}}};
+                        {.variation = {.name = "B=1"}, .speed = {1.2}, .times_ns = {1}},
+                        {.variation = {.name = "TF32=1", .changes_numerics = true, .promise = "lower-precision: 9 %"}}};
   const std::vector<Table> tables = TryTables(program);
   EXPECT_EQ(Text(tables[1], 1, "promise"), "page-faults: at most 25 % of a step; here 20 % [17..23]");
   // What computes the same is named first.
   EXPECT_EQ(tables[0].title,
             "KEEP=1: 1.25 times as fast [1.20..1.30]; use: KEEP=1 python; also faster: BF16=1: 2.00 times as fast "
-            "[1.90..2.10], but it changes numerics; not decided: 2 of 4, the likeliest gain B=1: 1.20 times as fast "
-            "in 1 round");
+            "[1.90..2.10], but it changes numerics; not decided: 2 of 5, the likeliest gain B=1: 1.20 times as fast "
+            "in 1 round; not reached in the budget: 1 of 5");
+  // What never ran printed no loss, but that says nothing.
+  EXPECT_EQ(tables[1].rows.size(), 2U);
+  EXPECT_EQ(Text(tables[0], 5, "outcome"), "not reached");
 }
 
 }  // namespace losses_test

@@ -293,6 +293,61 @@ TEST(ReplayMachine, IsAnotherOneByItsProcessor) {
   EXPECT_EQ(OtherMachine(facts, {.vendor = "V", .name = "B"}, 4), "");
 }
 
+Table TableOf(const char* name, const std::vector<const char*>& columns, const std::vector<const char*>& texts = {}) {
+  Table table = {.name = name};
+  for (const char* column : columns) table.columns.push_back({.name = column});
+  if (!texts.empty()) table.rows.emplace_back(texts.begin(), texts.end());
+  return table;
+}
+
+// In the tables of its run, and of no other.
+TEST(ReplayTables, AreKeptForTheRunsOwn) {
+  ModelBuilder builder;
+  builder.Call(builder.AddOp(GemmDefinition(120, 64, 256, "TN")), 0, 1000);
+  TraceModel model = builder.Build();
+  model.processes.front().path = testing::TempDir() + "/1.dlh";
+  ReplayedRun run = {.unit = "training step", .library = "oneDNN 2.6.3", .step_ns = 1000};
+  for (const char* through : {"torch", "onednn"}) {
+    Replayed& replayed = run.problems.emplace_back();
+    replayed.problem = {.kind = "convolution",
+                        .direction = "forward",
+                        .problem = "mb1",
+                        .types = "f32",
+                        .formats = "nhwc",
+                        .implementation = "jit",
+                        .through = through};
+    replayed.base = {.ns = {2000}, .library_ns = {1000}, .implementation = "jit", .formats = "own"};
+    replayed.variants = {{.name = "bad\tname", .ns = {500}, .outcome = Outcome::kFaster, .speed = {4}},
+                         {.name = "open", .ns = {100}, .speed = {9}},
+                         {.name = "failed", .failure = "it does"}};
+  }
+  ASSERT_TRUE(KeepReplay(ReplayFileOf(model), run, "by torch 2").ok());
+  const std::vector<const char*> keys = {"kind", "direction", "problem", "types", "formats", "chosen"};
+  const Table algorithms = TableOf("algorithms", keys, {"convolution", "forward", "mb1", "f32", "nhwc", "jit"});
+  Table kept = algorithms, other = TableOf("algorithms", keys, {"convolution", "forward", "mb2", "f32", "nhwc", "jit"});
+  AddReplayed(model, &kept);
+  EXPECT_EQ(Integer(kept, 0, "alone"), 1000);
+  EXPECT_EQ(Text(kept, 0, "best_other"), "bad name");
+  EXPECT_EQ(At(kept, 0, "times_as_fast"), Cell(4.0));
+  EXPECT_THAT(kept.notes,
+              ElementsAre("alone, best_other and times_as_fast are measured by dlhook replay, by torch 2."));
+  AddReplayed(model, &other);
+  EXPECT_EQ(At(other, 0, "alone"), Cell());
+  Table candidates = TableOf("candidates", {"kind", "direction", "problem", "candidate", "time", "source", "notes"});
+  AddReplayed(model, &candidates);
+  ASSERT_EQ(candidates.rows.size(), 6U);
+  EXPECT_EQ(Text(candidates, 0, "candidate"), "jit");
+  EXPECT_EQ(Text(candidates, 0, "notes"), "oneDNN's primitive in an op of torch");
+  EXPECT_EQ(Text(candidates, 1, "notes"), "op of torch");
+  EXPECT_EQ(Integer(candidates, 1, "time"), 500);
+  EXPECT_EQ(Text(candidates, 3, "notes"), "oneDNN 2.6.3, formats: own");
+  EXPECT_EQ(Text(candidates, 5, "source"), "replay");
+  model.processes.front().start_ns += 2'000'000'000;  // a later run, whose trace has the same name
+  kept = algorithms;
+  AddReplayed(model, &kept);
+  EXPECT_EQ(kept.columns.size(), algorithms.columns.size());
+}
+
 TEST(ReplayTables, SayThatTheChoiceIsTheBest) {
   EXPECT_EQ(Tables({{"mkldnn off", {0.5, 1}}})[0].title, "the chosen implementations are the best of those tried");
   EXPECT_EQ(Tables({{"channels_last", {1.02, 1.01}}})[0].title,
