@@ -369,7 +369,10 @@ class Findings(FindingsCase):
         self.assertNotIn("inference_mode", finding["advice"])
 
     def test_a_list_made_into_a_tensor(self):
-        finding = self.found("slow-lines", least_percent=20)
+        for finding in self.findings("slow-lines", "slow-lines", "advised"):  # beside other programs Python takes long, too
+            self.assertNotIn("np.stack", finding["advice"])
+        finding, = self.findings("slow-lines", "slow-lines", "victim")
+        self.assertGreaterEqual(finding["gain_percent"], 20)
         self.assert_line(finding, "torch.tensor(arrays)")
         self.assertIn("np.stack", finding["advice"])
 

@@ -185,7 +185,7 @@ def type_conversions(side):
     """Data comes as NumPy makes it, in float64."""
     data = torch.from_numpy(np.random.default_rng(0).random((64, 50000)))
     data = data.float() if side == "advised" else data
-    model = nn.Sequential(nn.Linear(50000, 16), nn.ReLU(), nn.Linear(16, 10))
+    model = nn.Sequential(nn.Linear(50000, 4), nn.ReLU(), nn.Linear(4, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     while True:
         x = data.float()
