@@ -29,6 +29,7 @@ constexpr double kRunsAlone = 1.2;   // running threads: fewer are one
 constexpr double kDisturbed = 0.1;   // part of a measurement in which threads waited for processors: it decides nothing
 constexpr double kLost = 0.5;        // its time is not used at all: only the longest wait of a thread is taken off it
 constexpr int64_t kLeastCache = 16 << 20;
+constexpr std::chrono::seconds kPatience(120);           // with a Python that starts
 constexpr std::chrono::seconds kGraceOfMeasurement(20);  // for a measurement that began within the budget
 constexpr const char* kLibraries[] = {"OMP_", "MKL_", "ONEDNN_", "DNNL_", "OPENBLAS_", "KMP_", "GOMP_", "BLIS_"};
 constexpr size_t kWholeSetting = 63;  // bytes; longer settings were cut
@@ -186,9 +187,9 @@ class Replaying {
   }
 
   // What else a child writes is left out.
-  absl::StatusOr<Json> Answered(ChildProcess& child, const Json& request) {
+  absl::StatusOr<Json> Answered(ChildProcess& child, const Json& request, TryClock::time_point until) {
     child.Send(request.dump() + "\n");
-    const auto goes_on = [&] { return WasAsked() != Asked::kEnd && TryClock::now() < End() + kGraceOfMeasurement; };
+    const auto goes_on = [&] { return WasAsked() == Asked::kNothing && TryClock::now() < until; };
     while (true) {
       const absl::StatusOr<std::string> line = child.ReadLine(goes_on);
       if (!line.ok()) return line.status();
@@ -207,7 +208,9 @@ class Replaying {
     for (const auto& [name, value] : variables) words.push_back(absl::StrCat(name, "=", value));
     words.insert(words.end(), {python, "-B", "-c", dlhook_replay_py, through, cache});
     const auto [child, is_new] = children_.try_emplace({through, environment}, python, words);
-    absl::StatusOr<Json> answer = is_new ? Answered(child->second, specs_) : Json();
+    const TryClock::time_point before = TryClock::now();
+    absl::StatusOr<Json> answer = is_new ? Answered(child->second, specs_, before + kPatience) : Json();
+    starts_ += TryClock::now() - before;  // a framework may take longer to load than all measurements
     if (is_new && answer.ok()) {
       const std::string name = (*answer)["name"];
       frameworks_.insert(absl::StrCat(name, " (", python, ")"));
@@ -226,7 +229,7 @@ class Replaying {
                                                           : absl::StrCat(python, ": not a Python with ", through, ": ",
                                                                          why, "; name one with --python"));
     }
-    if (answer.ok()) answer = Answered(child->second, request);
+    if (answer.ok()) answer = Answered(child->second, request, End() + kGraceOfMeasurement);
     if (!answer.ok()) children_.erase(child);  // the next gets another
     return answer;
   }
@@ -384,12 +387,13 @@ class Replaying {
     return can_be ? code : kExitBadInput;
   }
 
-  TryClock::time_point End() const { return start_ + settings_.flags.budget; }
+  TryClock::time_point End() const { return start_ + starts_ + settings_.flags.budget; }
   bool IsOver() const { return TryClock::now() >= End() || WasAsked() != Asked::kNothing; }
 
   const ReplaySettings& settings_;
   Progress progress_;
   TryClock::time_point start_;
+  TryClock::duration starts_{};  // in which Pythons were started
   ReplayedRun run_;
   ReplayFile file_;
   std::vector<Contest> contests_;  // of its problems
@@ -421,7 +425,7 @@ Command ReplayCommand() {
           .operands = "RUN",
           .flags = {{"top", "N", "so many problems, the heaviest first (default: 8)"},
                     {"problem", "TEXT", "only those whose size, or layers, contain TEXT"},
-                    {"budget", "TIME", "ends after this time, decided or not (default: 2min)"},
+                    {"budget", "TIME", "measures for this time, decided or not (default: 2min)"},
                     {"threads", "N", "of the framework (default: as in the run, where it can be told)"},
                     {"python", "PYTHON", "interpreter with the framework (default: the run's)"},
                     {"format", "FORMAT", "text, csv, json or markdown (default: text)"},

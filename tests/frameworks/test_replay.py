@@ -80,7 +80,7 @@ class Replay(frameworks.Case):
                     if row["variant"] == "contiguous" and row["kind"] in CONVOLUTIONS and row["implementation"]]
         contiguous = self.implementations("contiguous")
         self.assertEqual({key(row): row["implementation"] for row in variants}, {key(row): contiguous[key(row)] for row in variants})
-        self.check_kept(replayed, rows(tables["candidates"]))
+        self.check_kept(replayed, rows(tables["candidates"]) if "candidates" in tables else [])
         reasons = {(row["layers"], row["kind"]): row["not_replayed"] for row in rows(tables["not_replayed"])}
         self.assertEqual(reasons["lstm", "rnn"], "not replayed, because there is no replay of the op rnn")
 
