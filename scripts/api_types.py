@@ -59,7 +59,6 @@ TYPES = {
     'struct32': Type('Struct32', '{name}', 'Struct<32>'),
     'struct64': Type('Struct64', '{name}', 'Struct<64>'),
     'struct128': Type('Struct128', '{name}', 'Struct<128>'),
-    'stack': Type('Struct128', '{name}', 'OnStack<128>'),
     'int32*': Type('const int32_t*', '{name}', 'PtrTo<Int<4>>'),
     'int64*': Type('const int64_t*', '{name}', 'PtrTo<Int<8>>'),
     'size*': Type('const uint64_t*', '{name}', 'PtrTo<Int<8>>'),
@@ -99,12 +98,11 @@ LETTERS = {
 LETTERS.update({letter.upper(): value for letter, value in LETTERS.items()})
 LETTERS['H'] = Letter('f16', 'ptr', 'float')
 BYTES = {'i32': 4, 'i64': 8}
-# What a wrapper provides besides the parameters: the real function's address, the return address of the call, the pointer returned;
-# as (type, expression).
+# What a wrapper provides besides the parameters: the real function's address, the return address of the call; as (type,
+# expression).
 CONTEXT = {
     'real': ('const void*', 'reinterpret_cast<void*>(real)'),
     'caller': ('void*', '__builtin_return_address(0)'),
-    'result': ('uint64_t', 'Address(result)'),
 }
 
 # The functions of preload/runtime/call_scope.h that begin a call.

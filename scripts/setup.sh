@@ -29,7 +29,6 @@ packages="cmake ninja-build gcc g++ protobuf-compiler libprotobuf-dev libabsl-de
 # BLAS in all its builds, reference LAPACK, oneDNN, Fortran and Java are for the victims of tests/preload_e2e.
 test_packages="libgtest-dev libgmock-dev gfortran libopenblas-dev liblapack-dev libdnnl-dev
   libopenblas0-openmp libopenblas0-serial libblis4-openmp libblis4-pthread libblis4-serial libblas3 openjdk-17-jdk-headless"
-test_packages="$test_packages libxsmm-dev"  # tests/preload_e2e/test_libxsmm.py is skipped without it
 # Small programs that tests/preload_e2e/test_programs.py runs preloaded; others that it knows are skipped if missing.
 test_packages="$test_packages busybox redis-server sqlite3 strace tmux"
 test_packages="$test_packages musl-tools"  # a program of another C library, in tests/preload_e2e/test_hosts.py

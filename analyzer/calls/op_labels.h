@@ -11,8 +11,7 @@ namespace dlhook::analyzer::inline calls {
 std::string ProblemLabel(const Op& op);
 
 // "convolution"; "create:convolution" for creating a primitive, "search:convolution" for asking which algorithm to use,
-// "trial:convolution" for a trial, "capture:convolution" for a call captured into a CUDA graph, "share:convolution" for a further
-// thread's part of a call that another thread's stands for.
+// "trial:convolution" for a trial, "capture:convolution" for a call captured into a CUDA graph.
 std::string KindLabel(const Op& op);
 
 // "src:abcd wei:Acdb16a dst:aBcd16b", without missing tensors.

@@ -210,13 +210,11 @@ ProgramReport DescribeTrial(const Trial& trial) {
   }
   LookInside(&libraries);
   std::set<std::string> seen;
-  bool kernels_are_seen = report.recorded.contains("libxsmm");  // those that it, or oneDNN, generates at run time
   for (const auto& [path, library] : libraries) {
     if (!library.IsSeen()) continue;
     seen.insert(path);
-    kernels_are_seen = kernels_are_seen || library.inside == "oneDNN";
+    if (library.inside == "oneDNN") seen.insert("");  // kernels that it generates at run time
   }
-  if (kernels_are_seen) seen.insert("");
   report.cpu_time = DivideCpuTime(trial, seen, report.recorded_ns);
   for (auto& [path, library] : libraries) {
     const bool matters =

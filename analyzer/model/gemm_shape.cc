@@ -59,7 +59,7 @@ std::optional<MatmulShape> InnerProductShape(const Op& op) {
 }  // namespace
 
 bool IsMatrixProduct(const Op& op) {
-  if (op.gemm()) return op.gemm()->kind != GemmKind::kHeuristic && op.gemm()->kind != GemmKind::kDispatch;
+  if (op.gemm()) return op.gemm()->kind != GemmKind::kHeuristic;
   return op.onednn_problem() && IsKind(op, {OpKind::kMatmul, OpKind::kInnerProduct, OpKind::kGemmApi, OpKind::kGemm});
 }
 

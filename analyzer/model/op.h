@@ -19,7 +19,7 @@ struct OneDnnCall {
   std::string version;  // "v3.12.0"; empty: not known
 };
 
-// Of LIBXSMM and XLA.
+// Of XLA.
 struct TranslatedCall {
   std::string problem;  // in the words of oneDNN's log
 };
@@ -61,7 +61,7 @@ struct AllocationCall {
   AllocationKind kind = AllocationKind::kUnknown;
 };
 
-enum class Direction { kUnknown, kForward, kBackwardData, kBackwardWeights, kBackwardBias, kBackward, kUpdate };
+enum class Direction { kUnknown, kForward, kBackwardData, kBackwardWeights, kBackwardBias, kBackward };
 const char* DirectionName(Direction direction);  // "forward", "backward-data", …
 
 // One tensor of a oneDNN memory descriptor list, e.g. "src:f32:a:blocked:aBcd16b::f0".
@@ -95,8 +95,8 @@ struct Candidate {
 struct Op {
   // "gemm", "gemv", "ger", "trsm" …; for oneDNN the primitive's name: "convolution", "reorder", "inner_product",
   // "gemm_api" …, and the same names for cuDNN; "attention", "dropout" if oneDNN has no name. "copy", "memset",
-  // "kernel" (a launch), "collective", "allocation", "free", "search" (for an algorithm: see `subject`), "share" (a further thread's part
-  // of a LIBXSMM layer: see `subject`); "call" if nothing was decoded.
+  // "kernel" (a launch), "collective", "allocation", "free", "search" (for an algorithm: see `subject`);
+  // "call" if nothing was decoded.
   std::string kind;
   std::string function;  // hooked function or tap
   std::string family;
@@ -110,7 +110,7 @@ struct Op {
   std::string types;             // "f32", or "s8:u8:s32" if the operands differ
   std::optional<int64_t> flops;  // per call, 2 per multiply-add; formulas and their sources in op_cost.h
   std::optional<int64_t> bytes;  // operands read and written once
-  bool is_creation = false;      // creation, not execution, of a oneDNN primitive, or of a LIBXSMM layer or kernel
+  bool is_creation = false;      // creation, not execution, of a oneDNN primitive
   bool cache_hit = false;        // for a creation
   // The rest of a call of XLA's that had returned before its work was done: time without a call of its own.
   bool is_continuation = false;
@@ -124,7 +124,7 @@ struct Op {
   bool captured = false;  // recorded into a CUDA graph, not executed
   // Executions that were only trials: set by calls/choices, which gives them an op of their own.
   bool is_trial = false;
-  std::string subject;                  // of a search or share: the kind of op it is for, e.g. "convolution"
+  std::string subject;                  // of a search: the kind of op it is for, e.g. "convolution"
   std::vector<Candidate> candidates;    // of a search
   Chooser chooser = Chooser::kUnknown;  // as recorded; calls/choices may know more
   std::string heuristic;                // for choices by heuristics: "instant, rank 0 of 8"
@@ -150,7 +150,7 @@ struct Op {
   const MatrixCall* matrix() const { return std::get_if<MatrixCall>(&asked); }
   const OneDnnCall* onednn() const { return std::get_if<OneDnnCall>(&asked); }
   const TranslatedCall* translated() const { return std::get_if<TranslatedCall>(&asked); }
-  // The problem in the words of oneDNN's log: of oneDNN's, LIBXSMM's and XLA's calls.
+  // The problem in the words of oneDNN's log: of oneDNN's and XLA's calls.
   const std::string* onednn_problem() const {
     if (onednn()) return &onednn()->problem;
     return translated() ? &translated()->problem : nullptr;

@@ -8,8 +8,8 @@ namespace dlhook::analyzer::inline model {
 std::string TypeName(DataType type) { return type == DataType::kUnknown ? "unknown" : EnumName(type); }
 
 const char* DirectionName(Direction direction) {
-  return NameIn<Direction::kUpdate>(
-      direction, {"unknown", "forward", "backward-data", "backward-weights", "backward-bias", "backward", "update"});
+  return NameIn<Direction::kBackward>(
+      direction, {"unknown", "forward", "backward-data", "backward-weights", "backward-bias", "backward"});
 }
 
 const char* ChooserName(Chooser chooser) { return chooser == Chooser::kUnknown ? "" : EnumName(chooser); }

@@ -3,12 +3,12 @@
 #include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline ops {
-
 namespace {
 
 void Decode(const trace::OpDefinition& definition, Op& op) {
   switch (definition.op_case()) {
     case trace::OpDefinition::kGemm:
+      if (!trace::Gemm::Kind_IsValid(definition.gemm().kind())) break;  // another release's: it may compute nothing
       return DecodeGemm(definition.gemm(), op);
     case trace::OpDefinition::kMatrix:
       return DecodeMatrixOp(definition.matrix(), op);
@@ -26,13 +26,13 @@ void Decode(const trace::OpDefinition& definition, Op& op) {
       return DecodeCollective(definition.collective(), op);
     case trace::OpDefinition::kAllocation:
       return DecodeAllocation(definition.allocation(), op);
-    case trace::OpDefinition::kLibxsmm:
-      return DecodeLibxsmm(definition.libxsmm(), op);
-    case trace::OpDefinition::OP_NOT_SET:  // a timed call: only its name identifies it
-      op.on_gpu = IsGpuFamily(op.family);
-      op.kind = "call";
-      op.problem = absl::StrCat(op.function, definition.detail().empty() ? "" : " ", definition.detail());
+    case trace::OpDefinition::OP_NOT_SET:
+      break;
   }
+  // A timed call: only its name identifies it.
+  op.on_gpu = IsGpuFamily(op.family);
+  op.kind = "call";
+  op.problem = absl::StrCat(op.function, definition.detail().empty() ? "" : " ", definition.detail());
 }
 
 }  // namespace

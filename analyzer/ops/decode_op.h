@@ -11,7 +11,6 @@ class Cudnn;
 class CudnnSearch;
 class Gemm;
 class KernelLaunch;
-class Libxsmm;
 class MatrixOp;
 class OneDnn;
 class OpDefinition;
@@ -31,9 +30,8 @@ void DecodeMatrixOp(const trace::MatrixOp& matrix, Op& op);
 // One line of oneDNN's log. See onednn_text.h for the syntax, op_cost.h for the formulas.
 void DecodeOneDnn(const trace::OneDnn& line, Op& op);
 
-// LIBXSMM's layers and cuDNN's calls have the terms of oneDNN's log, so that all of them share tables.
+// cuDNN's calls have the terms of oneDNN's log, so that both share tables.
 // Of a layer without numbers only the kind and the direction are known.
-void DecodeLibxsmm(const trace::Libxsmm& libxsmm, Op& op);
 // A plan that was built from JSON is read from that text; `op.trouble` says which part could not be parsed.
 void DecodeCudnn(const trace::Cudnn& cudnn, Op& op);
 // An op of kind "search" with the direction, tensors and text of its problem, and no cost.

@@ -9,7 +9,7 @@ namespace dlhook::analyzer::inline ops {
 namespace {
 
 std::string GemmKindName(GemmKind kind) {
-  if (kind == GemmKind::kHeuristic || kind == GemmKind::kDispatch) return "gemm";
+  if (kind == GemmKind::kHeuristic) return "gemm";
   const bool is_part = kind == GemmKind::kCompute || kind == GemmKind::kPack;
   return absl::StrCat(is_part ? "gemm_" : "", EnumName(kind));
 }
@@ -129,9 +129,6 @@ void DecodeGemm(const trace::Gemm& gemm, Op& op) {
   op.asked = call;
   op.kind = GemmKindName(kind);
   DecodeProblem(gemm, op);
-  op.is_creation = kind == GemmKind::kDispatch;
-  op.cache_hit = gemm.cache_hit();
-  if (op.is_creation) return;  // computes nothing
   op.flops = GemmFlops(call);
   op.bytes = GemmBytes(call);
   op.on_gpu = op.is_asynchronous = IsGpuFamily(op.family);

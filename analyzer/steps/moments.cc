@@ -13,8 +13,7 @@ using Scope = ScopeKind;
 
 MomentKind KindOf(Direction direction) {
   if (direction == Direction::kForward) return MomentKind::kForward;
-  if (IsBackward(direction)) return MomentKind::kBackward;
-  return direction == Direction::kUpdate ? MomentKind::kUpdate : MomentKind::kOther;
+  return IsBackward(direction) ? MomentKind::kBackward : MomentKind::kOther;
 }
 
 // A Python autograd.Function (checkpointing is one), or a compiled one, encloses what its code runs.

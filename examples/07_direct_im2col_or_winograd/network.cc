@@ -1,20 +1,15 @@
-// The convolutions of a small network, forward and backward, in one of four ways:
+// The convolutions of a small network, forward and backward, in one of three ways:
 //
-//   network direct     LIBXSMM's direct convolutions
+//   network direct     oneDNN's direct convolutions
 //   network im2col     a matrix of patches, and OpenBLAS's product
-//   network onednn     what oneDNN chooses
 //   network winograd   oneDNN's Winograd where it has one, else what it chooses
 //
 // Prints the mean size of each layer's results, which does not depend on the way.
 #include <cblas.h>
-#include <libxsmm.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <dnnl.hpp>
 #include <memory>
 #include <string>
@@ -110,72 +105,6 @@ class Im2col : public Convolution {
   Floats patches_, data_, weights_;
 };
 
-class Direct : public Convolution {
- public:
-  explicit Direct(const Shape& shape) : Convolution(shape) {
-    libxsmm_dnn_conv_desc desc = {};
-    desc.N = kImages;
-    desc.C = shape.in;
-    desc.K = shape.out;
-    desc.H = desc.W = shape.size;
-    desc.R = desc.S = shape.kernel;
-    desc.u = desc.v = shape.stride;
-    desc.pad_h = desc.pad_w = shape.Pad();
-    desc.threads = omp_get_max_threads();
-    desc.datatype_in = desc.datatype_out = LIBXSMM_DNN_DATATYPE_F32;
-    desc.buffer_format = desc.filter_format = LIBXSMM_DNN_TENSOR_FORMAT_LIBXSMM;
-    desc.options = LIBXSMM_DNN_CONV_OPTION_OVERWRITE;
-    layer_ = libxsmm_dnn_create_conv_layer(desc, &status_);
-    Check();
-    libxsmm_dnn_copyin_tensor(Bind(LIBXSMM_DNN_REGULAR_INPUT), input_.data(), LIBXSMM_DNN_TENSOR_FORMAT_NCHW);
-    libxsmm_dnn_copyin_tensor(Bind(LIBXSMM_DNN_REGULAR_FILTER), filter_.data(), LIBXSMM_DNN_TENSOR_FORMAT_KCRS);
-    result_ = Bind(LIBXSMM_DNN_REGULAR_OUTPUT);
-    Bind(LIBXSMM_DNN_GRADIENT_INPUT);
-    Bind(LIBXSMM_DNN_GRADIENT_FILTER);
-    libxsmm_dnn_bind_tensor(layer_, result_, LIBXSMM_DNN_GRADIENT_OUTPUT);
-    const size_t scratch = libxsmm_dnn_get_scratch_size(layer_, LIBXSMM_DNN_COMPUTE_KIND_ALL, &status_);
-    libxsmm_dnn_bind_scratch(layer_, LIBXSMM_DNN_COMPUTE_KIND_ALL, libxsmm_aligned_malloc(scratch, 2097152));
-  }
-
-  void Forward() override { Execute(LIBXSMM_DNN_COMPUTE_KIND_FWD); }
-  void Backward() override {
-    Execute(LIBXSMM_DNN_COMPUTE_KIND_BWD);
-    Execute(LIBXSMM_DNN_COMPUTE_KIND_UPD);
-  }
-  const Floats& Output() override {
-    libxsmm_dnn_copyout_tensor(result_, output_.data(), LIBXSMM_DNN_TENSOR_FORMAT_NCHW);
-    return output_;
-  }
-
- private:
-  void Check() {
-    if (status_ == LIBXSMM_DNN_SUCCESS || status_ < LIBXSMM_DNN_ERR_GENERAL) return;
-    std::fprintf(stderr, "%s\n", libxsmm_dnn_get_error(status_));
-    std::exit(1);
-  }
-
-  libxsmm_dnn_tensor* Bind(libxsmm_dnn_tensor_type type) {
-    libxsmm_dnn_tensor_datalayout* layout = libxsmm_dnn_create_tensor_datalayout(layer_, type, &status_);
-    const size_t bytes = libxsmm_dnn_get_tensor_size(layout, &status_);
-    void* memory = libxsmm_aligned_malloc(bytes, 2097152);
-    std::memset(memory, 0, bytes);
-    libxsmm_dnn_tensor* tensor = libxsmm_dnn_link_tensor(layout, memory, &status_);
-    libxsmm_dnn_destroy_tensor_datalayout(layout);
-    status_ = libxsmm_dnn_bind_tensor(layer_, tensor, type);
-    Check();
-    return tensor;
-  }
-
-  void Execute(libxsmm_dnn_compute_kind kind) {
-#pragma omp parallel
-    libxsmm_dnn_execute_st(layer_, kind, 0, omp_get_thread_num());
-  }
-
-  libxsmm_dnn_err_t status_ = LIBXSMM_DNN_SUCCESS;
-  libxsmm_dnn_layer* layer_ = nullptr;
-  libxsmm_dnn_tensor* result_ = nullptr;
-};
-
 class OneDnn : public Convolution {
  public:
   OneDnn(const Shape& shape, dnnl::algorithm algorithm) : Convolution(shape), algorithm_(algorithm) {
@@ -263,10 +192,9 @@ class OneDnn : public Convolution {
 };
 
 std::unique_ptr<Convolution> Make(const std::string& way, const Shape& shape) {
-  if (way == "direct") return std::make_unique<Direct>(shape);
   if (way == "im2col") return std::make_unique<Im2col>(shape);
   return std::make_unique<OneDnn>(
-      shape, way == "winograd" ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_auto);
+      shape, way == "winograd" ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct);
 }
 
 }  // namespace

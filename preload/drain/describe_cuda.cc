@@ -194,12 +194,6 @@ void WriteShape(const CallRecord& record, const DefinitionSource& definitions, P
     case RecordType::kAllocationCall:
       return WriteAs<AllocationShape>(f::kAllocation, record, writer,
                                       [&](const auto& shape) { fields::Allocation::Write(shape, writer); });
-    case RecordType::kLibxsmmCall:
-      return WriteAs<LibxsmmShape>(f::kLibxsmm, record, writer, [&](const auto& shape) {
-        fields::Libxsmm::Write(shape, writer);
-        writer->PackedInts(fields::Libxsmm::kNumber, shape.numbers,
-                           shape.count <= LibxsmmShape::kNumbers ? shape.count : 0);
-      });
     default:
       return;
   }

@@ -26,7 +26,6 @@ enum class RecordType : uint8_t {
   kSearchCall = 14,      // SearchShape
   kCollectiveCall = 15,  // CollectiveShape
   kAllocationCall = 16,  // AllocationShape
-  kLibxsmmCall = 17,     // LibxsmmShape
   kScope = 32,           // ScopeRecord + name
   kPythonStack = 33,     // PythonStackRecord
   kPythonModule = 34,    // PythonModuleRecord + texts
@@ -45,7 +44,7 @@ enum class RecordType : uint8_t {
 
 inline bool IsCall(RecordType type) {
   return (type >= RecordType::kCall && type <= RecordType::kMatrixCall) ||
-         (type >= RecordType::kCudaGemmCall && type <= RecordType::kLibxsmmCall);
+         (type >= RecordType::kCudaGemmCall && type <= RecordType::kAllocationCall);
 }
 
 // First word of every record.
@@ -116,7 +115,7 @@ struct GemmShape {
   char trans_a;  // 'N', 'T', 'C', 'P'; '?' if the caller passed something else
   char trans_b;
   GemmKind kind;
-  uint8_t cache_hit;
+  uint8_t reserved;
   int64_t m, n, k, lda, ldb, ldc, batch;
 };
 static_assert(sizeof(GemmShape) == 64);
@@ -309,22 +308,6 @@ struct AllocationShape {
   uint8_t reserved[6];
   uint64_t bytes;
 };
-
-using LibxsmmLayer = fields::Libxsmm::Layer;
-using LibxsmmPass = fields::Libxsmm::Pass;
-
-// Layout of trace::Libxsmm.
-struct LibxsmmShape {
-  static constexpr int kNumbers = 24;
-  LibxsmmLayer layer;
-  LibxsmmPass pass;
-  uint8_t creation;
-  uint8_t share;
-  uint8_t count;  // of numbers
-  uint8_t reserved[3];
-  int32_t numbers[kNumbers];
-};
-static_assert(sizeof(LibxsmmShape) == 104);
 
 // A line of a library's own log. Followed by `text_bytes` of text, truncated at kMaxTapTextBytes.
 struct TapLineRecord {

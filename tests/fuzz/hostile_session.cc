@@ -46,8 +46,6 @@ uint8_t ShapeWordsOf(RecordType type) {
       return kWords<CollectiveShape>;
     case RecordType::kAllocationCall:
       return kWords<AllocationShape>;
-    case RecordType::kLibxsmmCall:
-      return kWords<LibxsmmShape>;
     default:
       return 0;
   }

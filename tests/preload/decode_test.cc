@@ -67,7 +67,6 @@ TEST(GemmTest, ColumnMajorFromFortran) {
   EXPECT_EQ(shape.trans_a, 'T');
   EXPECT_EQ(shape.trans_b, 'N');
   EXPECT_EQ(shape.kind, GemmKind::kGemm);
-  EXPECT_EQ(shape.cache_hit, 0);
   EXPECT_EQ(shape.m, 120);
   EXPECT_EQ(shape.n, 64);
   EXPECT_EQ(shape.k, 256);

@@ -333,7 +333,6 @@ TEST(DescribeCudaTest, TruncatedShapesSayNothing) {
                                                {T::kSearchCall, kWords<SearchShape>},
                                                {T::kCollectiveCall, kWords<CollectiveShape>},
                                                {T::kAllocationCall, kWords<AllocationShape>},
-                                               {T::kLibxsmmCall, kWords<LibxsmmShape>},
                                                {T::kMatrixCall, kWords<MatrixShape>},
                                                {T::kGemmCall, kWords<GemmShape>}};
   TestSession session(65536);

@@ -22,9 +22,6 @@ class Transparency(e2e.Case):
         yield "another BLAS", [V("linked_blas"), "2", "20"], b""
         yield "products", [V("products"), "libopenblas.so.0"], b""
         yield "primitives", [V("primitives")], b""
-        if os.path.exists(V("xsmm")):
-            yield "LIBXSMM", [V("xsmm"), "cnn", "2", "1"], b""
-            yield "LIBXSMM's products", [V("xsmm"), "products"], b""
         for release in "0123":
             yield f"older oneDNN {release}", [V("mkldnn_user"), release], b""
         yield "stepwise", [V("stepwise")], b"5\n7\n"

@@ -32,8 +32,6 @@ struct Address {};  // of the device: an integer or a pointer
 struct Word {};     // passed in a general register, of any width: handles that libraries define differently
 template <int kBytes>
 struct Struct {};  // a structure by value, never one of floating-point numbers
-template <int kBytes>
-struct OnStack {};  // a structure that is passed on the stack, of at most this size
 
 template <class T>
 constexpr int IntegerBytes() {
@@ -68,9 +66,6 @@ template <class T>
 struct Matches<Address, T> : std::bool_constant<IntegerBytes<T>() == 8 || std::is_pointer_v<T>> {};
 template <int kBytes, class T>
 struct Matches<Struct<kBytes>, T> : std::bool_constant<IsStruct<kBytes, T>()> {};
-template <int kBytes, class T>
-struct Matches<OnStack<kBytes>, T> : std::bool_constant<std::is_class_v<T> && std::is_trivially_copyable_v<T> &&
-                                                        (sizeof(T) > 16) && sizeof(T) <= kBytes> {};
 template <class T>
 struct Matches<Enum, T> : std::bool_constant<IntegerBytes<T>() == 4> {};
 template <class T>

@@ -174,10 +174,8 @@ bool HasTensor(const Op& op, const std::vector<int64_t>& dims, const std::string
 
 // One is of the forward pass, the other of the backward pass.
 bool DifferentPass(const Op& a, const Op& b) {
-  const auto is_known = [](const Op& op) {
-    return op.direction != Direction::kUnknown && op.direction != Direction::kUpdate;
-  };
-  return is_known(a) && is_known(b) && (a.direction == Direction::kForward) != (b.direction == Direction::kForward);
+  return a.direction != Direction::kUnknown && b.direction != Direction::kUnknown &&
+         (a.direction == Direction::kForward) != (b.direction == Direction::kForward);
 }
 
 // The moves of the model's ops, numbered, with the number of the move that undoes each.

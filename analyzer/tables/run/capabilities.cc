@@ -188,7 +188,6 @@ constexpr Advice kMissing[] = {
     {"native-stacks", "Call sites are then known only by Python lines and framework ops."},
     {"compiled-code", "Compiled code then lacks names, modules or reasons, at least in part."},
     {"samples", "Code without hooks then appears only as sampled time, or in part."},
-    {"libxsmm-kernels", "Their time appears in samples only: dlhook run --sample."},
     {"gpu-time", "Calls then have host times only; dlhook doctor says what this machine supports."},
 };
 

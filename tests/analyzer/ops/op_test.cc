@@ -4,6 +4,7 @@
 
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/ops/decode_op.h"
+#include "proto/op.pb.h"
 #include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
@@ -410,6 +411,27 @@ TEST(TimedOpTest, TheFunctionIsAllThatIsKnown) {
   EXPECT_EQ(op.kind, "call");
   EXPECT_EQ(op.problem, "cblas_saxpy");
   EXPECT_EQ(op.flops, std::nullopt);
+}
+
+// What LIBXSMM's calls were in traces of earlier releases: a field and a kind of product that are no longer known.
+TEST(OldTraceTest, WhatIsNoLongerKnownIsACallOfItsName) {
+  trace::OpDefinition layer, lookup;
+  layer.set_function("libxsmm_dnn_execute_st");
+  std::string bytes = layer.SerializeAsString();
+  bytes.append("\x82\x01\x04\x08\x01\x10\x01", 7);  // field 16, a message
+  ASSERT_TRUE(layer.ParseFromString(bytes));
+  lookup.set_function("libxsmm_smmdispatch");
+  lookup.mutable_gemm()->set_m(16);
+  lookup.mutable_gemm()->set_n(12);
+  lookup.mutable_gemm()->set_k(10);
+  lookup.mutable_gemm()->set_kind(static_cast<trace::Gemm::Kind>(8));
+  for (const trace::OpDefinition& definition : {layer, lookup}) {
+    const Op op = DecodeOp(definition);
+    EXPECT_EQ(op.kind, "call");
+    EXPECT_EQ(op.problem, definition.function());
+    EXPECT_EQ(op.flops, std::nullopt);
+    EXPECT_EQ(op.gemm(), nullptr);
+  }
 }
 
 }  // namespace

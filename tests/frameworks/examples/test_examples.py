@@ -193,8 +193,8 @@ class DirectIm2colOrWinograd(Example):
 
     def setUp(self):
         super().setUp()
-        if not os.path.exists("/usr/lib/libxsmm.a"):
-            self.skipTest("no libxsmm-dev")
+        if not os.path.exists("/usr/include/dnnl.hpp"):
+            self.skipTest("no libdnnl-dev")
 
     def convolutions(self, run):
         """{(direction, operations of a direct one): (calls, algorithm)}"""
@@ -208,15 +208,13 @@ class DirectIm2colOrWinograd(Example):
         expected = {(direction, flops) for direction in ("forward", "backward-data", "backward-weights") for flops in self.DIRECT}
         direct = self.convolutions("direct")
         self.assertEqual(direct, {key: (10, "direct") for key in expected})
-        by_onednn = self.convolutions("onednn")
-        self.assertEqual({key: calls for key, (calls, _) in by_onednn.items()}, {key: 10 for key in expected})
         # Without AVX-512 oneDNN has no Winograd.
         self.assertIn(self.convolutions("winograd")["forward", self.DIRECT[0]][1], ("Winograd F(4,3)", "Winograd F(2,3)", "direct"))
         self.assertEqual(self.convolutions("im2col"), {})
         products = e2e.Run(os.path.join(self.folder, "im2col")).table("gemm")
         # One a image and direction, each with an image's part of the operations.
         self.assertEqual(sum(row["calls"] * row["flops"] for row in products), 10 * 3 * sum(self.DIRECT))
-        for run in ("direct", "im2col", "onednn", "winograd"):
+        for run in ("direct", "im2col", "winograd"):
             self.assertLessEqual({"conv1", "conv2", "conv3"}, {row["layer"] for row in self.layers(run)})
 
 
