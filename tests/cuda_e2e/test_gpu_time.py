@@ -4,6 +4,8 @@ misbehaves."""
 import collections
 import errno
 import glob
+import os
+import time
 
 import cuda_e2e
 import e2e
@@ -282,6 +284,28 @@ class Bad(Case):
 
     def test_buffers_lost(self):
         for version in (130000, 26):  # from 27 on a request may be refused
+    def test_nothing_has_times_any_more(self):
+        trace = self.work("threads", 500, DLHOOK_FAKE_CUPTI_ZERO=1, DLHOOK_RING_KIB=MUCH_KIB)
+        self.assertEqual([window[1] for window in trace.windows], ["GPU_TIME_CUPTI", "GPU_TIME_NONE"])
+        self.assertEqual(self.recorded(), [])
+        self.assertIn("without times", trace.windows[-1][2])
+        self.assertIn(("LOST", trace.windows[-1][2]),
+                      [(e2e.one(item, "state"), e2e.one(item, "reason", "")) for item in trace.capabilities])
+
+    def test_cupti_is_closed_while_recording_is_stopped(self):
+        process = e2e.start([e2e.victim("profiled"), "runtime", "0", "3", "4", "5"], cwd=self.folder,
+                            env=self.environment("writer", DLHOOK_START="profiler", PROFILED_WAITS=1,
+                                                 DLHOOK_FAKE_CUPTI_VERSION=130101))  # fmt: skip
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not (os.path.exists(self.log_path) and "cuptiUnsubscribe" in self.cupti_calls()):
+            time.sleep(0.05)
+        process.communicate(b"\n")
+        self.assertEqual(process.returncode, 0)
+        (self.trace,) = cuda_e2e.Run(self.run_path).traces(gpu_trace.GpuTrace)
+        self.assertEqual([item.kind for item in self.trace.activities], ["SET"] * 8)
+        self.assertEqual([window[1:] for window in self.trace.windows],
+                         [("GPU_TIME_CUPTI", ""), ("GPU_TIME_NONE", "recording is stopped"), ("GPU_TIME_CUPTI", "")])
+
             with self.subTest(version=version):
                 trace = self.work("many", 24_000, DLHOOK_GPU_BUFFERS_MIB=1, DLHOOK_FAKE_CUPTI_VERSION=version, DLHOOK_RING_KIB=MUCH_KIB,
                                   DLHOOK_FAKE_CUPTI_REVERSED=1)
