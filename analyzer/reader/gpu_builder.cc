@@ -62,12 +62,6 @@ GpuKernelIndex GpuBuilder::KernelOf(uint32_t iid) {
   return kNone;
 }
 
-uint32_t GpuBuilder::StageQueue(uint64_t queued_before, uint64_t submitted_before) {
-  if (queued_before == 0 && submitted_before == 0) return kNone;
-  queue_.emplace_back(queued_before, submitted_before);
-  return static_cast<uint32_t>(queue_.size() - 1);
-}
-
 void GpuBuilder::AddActivities(const trace::GpuActivityBatch& batch) {
   values::GpuActivityBatchRows row(batch);
   if (row.count != row.longest) {
@@ -79,17 +73,14 @@ void GpuBuilder::AddActivities(const trace::GpuActivityBatch& batch) {
   while (row.i < row.count) {
     row.Next();
     StagedGpu work;
+    if (row.kind == Kind::kOverhead) continue;
     work.start_ns = static_cast<int64_t>(row.start_ns);
     work.duration_ns = static_cast<int64_t>(row.duration_ns);
     work.kind = row.kind;
-    work.device = work.kind == Kind::kOverhead ? 0 : row.device;  // the host's
+    work.device = row.device;
     if (work.start_ns <= 0 || work.start_ns > 2 * kMaxClockNs || work.device >= kMaxDevices ||
         !budget_->Take(work.duration_ns)) {
       ++impossible;
-      continue;
-    }
-    if (work.kind == Kind::kOverhead) {
-      overhead_.emplace_back(work.start_ns, work.duration_ns);
       continue;
     }
     work.graph_node = row.graph_node;
@@ -100,7 +91,6 @@ void GpuBuilder::AddActivities(const trace::GpuActivityBatch& batch) {
     work.kernel = KernelOf(row.kernel_iid);
     work.graph = row.graph;
     work.stream = row.stream;
-    work.queue = StageQueue(row.queued_before_ns, row.submitted_before_ns);
     work.source = FromProto<GpuTimeSource>(batch.source());
     work.direction = FromProto<CopyDirection>(static_cast<int>(row.direction));
     work.host_memory = FromProto<HostMemory>(static_cast<int>(row.host_memory));
@@ -135,7 +125,6 @@ int64_t GpuBuilder::Finish(const ClockMap& clock, const std::vector<trace::Clock
   join.Join(work);
   links_ = {};
   nodes_ = {};
-  if (realtime.has_clock()) AppendOverhead(realtime);
   FindCopies();
   Append();
   BoundGpuClocks(first_work_, threads, model_, oddities_);
@@ -186,15 +175,6 @@ void GpuBuilder::BeginWindows(const ClockMap& clock) {
   }
 }
 
-void GpuBuilder::AppendOverhead(const RealtimeMap& realtime) {
-  const auto first = static_cast<int64_t>(model_->gpu_overhead.size());
-  for (const auto& [realtime_ns, duration_ns] : overhead_) {
-    const int64_t start_ns = std::clamp(realtime.Moments(realtime_ns).front(), -kMaxClockNs, kMaxClockNs);
-    model_->gpu_overhead.emplace_back(start_ns, start_ns + duration_ns);
-  }
-  std::sort(model_->gpu_overhead.begin() + first, model_->gpu_overhead.end());
-}
-
 // Pairs of events give the time of a copy, its call what was copied.
 void GpuBuilder::FindCopies() {
   for (StagedGpu& work : work_.values()) {
@@ -232,26 +212,13 @@ void GpuBuilder::Append() {
   if (!absl::c_is_sorted(work, is_before)) absl::c_sort(work, is_before);
   const size_t base = first_work_ = gpu.size();
   ForEachOf(kGpuColumns, [&](auto column) { GrowFor(&(gpu.*column), work.size()); });
-  if (!queue_.empty()) {
-    gpu.queued_ns.resize(base + work.size(), kNotKnown);
-    gpu.submitted_ns.resize(base + work.size(), kNotKnown);
-  }
   if (model_->scopes.size() > 0) gpu.scope.resize(base + work.size(), kNone);
   for (size_t i = 0; i < work.size(); ++i) {
     AppendOne(work[i], devices.at(work[i].device), &gpu);
     if (!gpu.scope.empty()) gpu.scope[base + i] = work[i].scope;
-    if (work[i].queue != kNone) {
-      const auto [queued, submitted] = queue_[work[i].queue];
-      const auto before = [&](uint64_t by) {
-        return by == 0 || by > kMaxClockNs ? kNotKnown : work[i].start_ns - static_cast<int64_t>(by - 1);
-      };
-      gpu.queued_ns[base + i] = before(queued);
-      gpu.submitted_ns[base + i] = before(submitted);
-    }
     if ((i + 1) % kWorkAtATime == 0) work_.ReleaseFront(i + 1);
   }
   work_ = {};
-  queue_ = {};
 }
 
 void GpuBuilder::FinishWindows(int64_t start_ns, int64_t end_ns) {
@@ -266,11 +233,7 @@ void GpuBuilder::FinishWindows(int64_t start_ns, int64_t end_ns) {
 }
 
 void FinishGpuColumns(TraceModel* model) {
-  GpuActivityColumns& gpu = model->gpu;
-  for (std::vector<int64_t>* column : {&gpu.queued_ns, &gpu.submitted_ns}) {
-    if (!column->empty()) column->resize(gpu.size(), kNotKnown);
-  }
-  if (!gpu.scope.empty()) gpu.scope.resize(gpu.size(), kNone);
+  if (!model->gpu.scope.empty()) model->gpu.scope.resize(model->gpu.size(), kNone);
 }
 
 }  // namespace dlhook::analyzer::reader

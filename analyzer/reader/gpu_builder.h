@@ -37,10 +37,8 @@ class GpuBuilder {
   void FinishWindows(int64_t start_ns, int64_t end_ns);
 
  private:
-  uint32_t StageQueue(uint64_t queued_before, uint64_t submitted_before);
   GpuKernelIndex KernelOf(uint32_t iid);
   void BeginWindows(const ClockMap& clock);
-  void AppendOverhead(const RealtimeMap& realtime);
   void FindCopies();
   void FindTensorCores();
   std::map<uint32_t, GpuDeviceIndex> AppendDevices();
@@ -52,9 +50,6 @@ class GpuBuilder {
   Oddities* oddities_;
   ProcessIndex process_;
   StagingArray<StagedGpu> work_;
-  std::vector<std::pair<int64_t, int64_t>> overhead_;  // start by CLOCK_REALTIME, duration
-  // How long before its start the work was queued and submitted, + 1; 0: not known.
-  std::vector<std::pair<uint64_t, uint64_t>> queue_;
   std::vector<GpuKernelIndex> kernel_by_iid_;  // kNone: not defined since the last Reset
   std::map<uint32_t, GpuDevice> devices_;      // by ordinal
   std::vector<trace::GpuWindow> windows_;

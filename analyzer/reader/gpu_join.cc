@@ -56,15 +56,6 @@ struct Ahead {
   int64_t most_ns = std::numeric_limits<int64_t>::max();
 };
 
-void Move(int64_t by_ns, size_t i, GpuActivityColumns* gpu) {
-  gpu->start_ns[i] += by_ns;
-  gpu->end_ns[i] += by_ns;
-  // These may be shorter: later processes need not have any.
-  for (std::vector<int64_t>* column : {&gpu->queued_ns, &gpu->submitted_ns}) {
-    if (i < column->size() && (*column)[i] != GpuActivityColumns::kNotKnown) (*column)[i] += by_ns;
-  }
-}
-
 }  // namespace
 
 void GpuJoin::Join(absl::Span<StagedGpu> work) {
@@ -224,8 +215,9 @@ void BoundGpuClocks(size_t first, const ThreadIndices& threads, TraceModel* mode
   }
   for (size_t i = first; i < gpu.size(); ++i) {
     const Ahead& bound = bounds[gpu.device[i]];
-    if (gpu.source[i] == GpuTimeSource::kCupti && bound.most_ns != std::numeric_limits<int64_t>::max())
-      Move(-bound.least_ns, i, &gpu);
+    if (gpu.source[i] != GpuTimeSource::kCupti || bound.most_ns == std::numeric_limits<int64_t>::max()) continue;
+    gpu.start_ns[i] -= bound.least_ns;
+    gpu.end_ns[i] -= bound.least_ns;
   }
 }
 

@@ -97,7 +97,7 @@ void FeedActivity(GpuState* state, GpuActivityRecord* activity, const char* kern
   if (WasStopped(*state, activity->start_ns)) return;
   uint32_t unloads = state->module_unloads.load(std::memory_order_relaxed);
   activity->kernel = state->names == nullptr ? 0 : DefineKernelName(state->names, kernel_name, unloads);
-  if (activity->kind != GpuActivityKind::kOverhead) NoteGpuDevice(state->own, activity->device);
+  NoteGpuDevice(state->own, activity->device);
   WriteGpuRecord(state->own, &activity->header, true);
 }
 

@@ -68,7 +68,6 @@ TEST(GpuModelTest, WorkIsJoinedToTheCallThatAskedForIt) {
   EXPECT_EQ(gpu.host_memory[1], HostMemory::kPinned);
   EXPECT_THAT(gpu.device, ElementsAre(0u, 0u, 0u, 0u, 1u));
   EXPECT_EQ(gpu.source[0], GpuTimeSource::kCupti);
-  EXPECT_THAT(gpu.queued_ns, IsEmpty()) << "nothing tells";
   EXPECT_THAT(gpu.scope, IsEmpty()) << "there are none";
   ASSERT_THAT(model.gpu_kernels, SizeIs(1));
   EXPECT_EQ(gpu.kernel[0], 0u);
@@ -269,15 +268,12 @@ TEST(GpuModelTest, ScopesAreThoseAroundTheCallOrTheMomentOfAsking) {
   EXPECT_THAT(names, ElementsAre("aten::conv2d", "step", "aten::conv2d", "step", ""));
 }
 
-TEST(GpuModelTest, QueueTimesAndOverhead) {
+TEST(GpuModelTest, OverheadIsNoWork) {
   const TraceModel model =
-      LoadText(Start() + GpuActivityText({{.start_ns = 500, .duration_ns = 5, .queued_ns = 300, .submitted_ns = 500},
+      LoadText(Start() + GpuActivityText({{.start_ns = 500, .duration_ns = 5},
                                           {.start_ns = 600, .duration_ns = 5},
                                           {.kind = Activity::OVERHEAD, .start_ns = 100, .duration_ns = 50}}));
   EXPECT_THAT(model.gpu.start_ns, ElementsAre(500, 600));
-  EXPECT_THAT(model.gpu.queued_ns, ElementsAre(300, kNotKnown));
-  EXPECT_THAT(model.gpu.submitted_ns, ElementsAre(500, kNotKnown));
-  EXPECT_THAT(model.gpu_overhead, ElementsAre(std::pair<int64_t, int64_t>(100, 150)));
 }
 
 TEST(GpuModelTest, ProcessesStandOneAfterAnother) {
@@ -292,13 +288,12 @@ TEST(GpuModelTest, ProcessesStandOneAfterAnother) {
       "link_delta: -1 base_first_sequence: 1 first_sequence_delta: 0 call_count: 9 } }\n";
   const std::string two = Start() + Calls(1, 1) + scope + GpuLinkText(1, {{1, 1, 1100}}) +
                           GpuKernelText(9, "_Z4axpyv") +
-                          GpuActivityText({{.start_ns = 1200, .correlation = 1, .kernel_iid = 9, .queued_ns = 1150}});
+                          GpuActivityText({{.start_ns = 1200, .correlation = 1, .kernel_iid = 9}});
   const TraceModel model = LoadTexts({{"1.dlh", one}, {"2.dlh", two}, {"3.dlh", one}});
   EXPECT_THAT(model.gpu.start_ns, ElementsAre(2200, 1200, 2200));
   EXPECT_THAT(model.gpu.launch_call, ElementsAre(1u, 2u, 4u));
   EXPECT_THAT(model.gpu.kernel, ElementsAre(0u, 0u, 0u)) << "distinct over the run";
   EXPECT_THAT(model.gpu.device, ElementsAre(0u, 2u, 3u));
-  EXPECT_THAT(model.gpu.queued_ns, ElementsAre(kNotKnown, 1150, kNotKnown));
   EXPECT_THAT(model.gpu.scope, ElementsAre(kNone, 0u, kNone));
   ASSERT_THAT(model.gpu_devices, SizeIs(5));
   EXPECT_EQ(model.gpu_devices[0].process, 0u);
