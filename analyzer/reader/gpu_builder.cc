@@ -13,6 +13,7 @@ constexpr int64_t kNotKnown = GpuActivityColumns::kNotKnown;
 constexpr uint32_t kMaxDevices = 1 << 10;          // far more than any real trace has
 constexpr uint64_t kMaxBytes = uint64_t{1} << 40;  // per copy; likewise
 constexpr size_t kWorkAtATime = 1 << 14;           // moved from staging to the model
+constexpr int64_t kUnreportedNs = 2'000'000'000;   // CUPTI is asked each second
 
 // "GPU-6a1b…", as in nvidia-smi. Empty unless 16 bytes.
 std::string UuidText(const std::string& bytes) {
@@ -72,8 +73,8 @@ void GpuBuilder::AddActivities(const trace::GpuActivityBatch& batch) {
   int64_t impossible = 0;
   while (row.i < row.count) {
     row.Next();
-    StagedGpu work;
     if (row.kind == Kind::kOverhead) continue;
+    StagedGpu work;
     work.start_ns = static_cast<int64_t>(row.start_ns);
     work.duration_ns = static_cast<int64_t>(row.duration_ns);
     work.kind = row.kind;
@@ -201,6 +202,25 @@ std::map<uint32_t, GpuDeviceIndex> GpuBuilder::AppendDevices() {
   return indices;
 }
 
+// A stream does one thing after another. CUPTI now and then reports work that seems to last for hours.
+void GpuBuilder::DropImpossibleTimes() {
+  std::map<std::pair<uint32_t, uint32_t>, std::pair<int64_t, int64_t>>
+      later_ns;  // starts of the next, of the one behind it
+  int64_t impossible = 0;
+  const absl::Span<StagedGpu> works = work_.values();
+  for (auto work = works.rbegin(); work != works.rend(); ++work) {
+    if (work->source != GpuTimeSource::kCupti || work->graph != 0 || work->stream == 0) continue;
+    auto& [next_ns, behind_ns] = later_ns.try_emplace({work->device, work->stream}, INT64_MAX, INT64_MAX).first->second;
+    if (work->end_ns() - kGpuClockErrorNs > behind_ns) {
+      work->duration_ns = 0;
+      ++impossible;
+    }
+    behind_ns = std::exchange(next_ns, work->start_ns);
+  }
+  oddities_->Count("GPU work that seems to end after the next but one of its stream began (its duration counts as 0)",
+                   impossible);
+}
+
 void GpuBuilder::Append() {
   const std::map<uint32_t, GpuDeviceIndex> devices = AppendDevices();
   GpuActivityColumns& gpu = model_->gpu;
@@ -210,6 +230,7 @@ void GpuBuilder::Append() {
            std::tie(b.device, b.start_ns, b.duration_ns, b.stream);
   };
   if (!absl::c_is_sorted(work, is_before)) absl::c_sort(work, is_before);
+  DropImpossibleTimes();
   const size_t base = first_work_ = gpu.size();
   ForEachOf(kGpuColumns, [&](auto column) { GrowFor(&(gpu.*column), work.size()); });
   if (model_->scopes.size() > 0) gpu.scope.resize(base + work.size(), kNone);
@@ -221,7 +242,7 @@ void GpuBuilder::Append() {
   work_ = {};
 }
 
-void GpuBuilder::FinishWindows(int64_t start_ns, int64_t end_ns) {
+void GpuBuilder::FinishWindows(int64_t start_ns, int64_t end_ns, bool has_exited) {
   std::vector<GpuWindow>& windows = model_->gpu_windows;
   if (windows.size() == first_window_ && first_work_ < model_->gpu.size()) {  // the window records were lost
     windows.push_back({process_, start_ns, end_ns, model_->gpu.source[first_work_], ""});
@@ -230,6 +251,12 @@ void GpuBuilder::FinishWindows(int64_t start_ns, int64_t end_ns) {
     const int64_t next_ns = i + 1 < windows.size() ? windows[i + 1].start_ns : end_ns;
     windows[i].end_ns = std::max(windows[i].start_ns, next_ns);
   }
+  const auto ends = absl::MakeSpan(model_->gpu.end_ns).subspan(first_work_);
+  if (has_exited || ends.empty() || windows.back().source == GpuTimeSource::kNone) return;
+  const int64_t lost_ns = std::max({*absl::c_max_element(ends), end_ns - kUnreportedNs, windows.back().start_ns});
+  if (lost_ns >= windows.back().end_ns) return;
+  windows.back().end_ns = lost_ns;
+  windows.push_back({process_, lost_ns, end_ns, GpuTimeSource::kNone, "the last work was not reported yet"});
 }
 
 void FinishGpuColumns(TraceModel* model) {

@@ -33,8 +33,8 @@ class GpuBuilder {
   // Call when the threads' calls and scopes are in the model. Returns the end of the last work with a known request;
   // INT64_MIN: none.
   int64_t Finish(const ClockMap& clock, const std::vector<trace::ClockSample>& samples, const ThreadIndices& threads);
-  // Call when the process's bounds are known.
-  void FinishWindows(int64_t start_ns, int64_t end_ns);
+  // Call when the process's bounds are known. What a process that did not exit had not reported yet is lost.
+  void FinishWindows(int64_t start_ns, int64_t end_ns, bool has_exited);
 
  private:
   GpuKernelIndex KernelOf(uint32_t iid);
@@ -42,6 +42,7 @@ class GpuBuilder {
   void FindCopies();
   void FindTensorCores();
   std::map<uint32_t, GpuDeviceIndex> AppendDevices();
+  void DropImpossibleTimes();
   void Append();
 
   TraceModel* model_;

@@ -96,6 +96,35 @@ TEST(GpuModelTest, WhatNobodyAskedForIsOddWhereCuptiMeasured) {
   EXPECT_EQ(model.gpu_windows[1].reason, "torch.profiler");
 }
 
+TEST(GpuModelTest, WorkThatLastsBeyondTheNextButOneOfItsStreamIsDamaged) {
+  const int64_t kMs = 1'000'000;
+  const auto durations = [&](uint32_t stream, uint32_t graph) {
+    return LoadText(Start() +
+                    GpuActivityText({{.start_ns = 1, .duration_ns = 3 * kMs, .stream = 7},
+                                     {.start_ns = kMs, .duration_ns = 900 * kMs, .stream = stream, .graph = graph},
+                                     {.start_ns = 4 * kMs, .duration_ns = 5, .stream = 7},
+                                     {.start_ns = 5 * kMs, .duration_ns = 5, .stream = 7}}) +
+                    Footer(9 * kMs));
+  };
+  EXPECT_EQ(durations(7, 0).gpu.DurationNs(1), 0);
+  EXPECT_EQ(durations(7, 0).gpu.DurationNs(0), 3 * kMs) << "it overlaps by less than the slack: a programmatic launch";
+  EXPECT_EQ(OddityCount(durations(7, 0), "next but one"), 1);
+  EXPECT_EQ(durations(8, 0).gpu.DurationNs(1), 900 * kMs);
+  EXPECT_EQ(durations(7, 3).gpu.DurationNs(1), 900 * kMs);
+}
+
+// CUPTI still had what a killed process did last.
+TEST(GpuModelTest, OfAKilledProcessTimesAreKnownUntilItsLastWork) {
+  const std::string text = Start() + Calls(1, 8) + GpuWindowText(1, trace::GPU_TIME_CUPTI) +
+                           GpuActivityText({{.start_ns = 1200, .duration_ns = 50, .correlation = 1}});
+  const TraceModel killed = LoadText(text);
+  ASSERT_THAT(killed.gpu_windows, SizeIs(2));
+  EXPECT_EQ(killed.gpu_windows[0].end_ns, 1250);
+  EXPECT_EQ(killed.gpu_windows[1].source, GpuTimeSource::kNone);
+  EXPECT_EQ(killed.gpu_windows[1].end_ns, killed.end_ns);
+  EXPECT_THAT(LoadText(text + Footer(9000, 8)).gpu_windows, SizeIs(1));
+}
+
 TEST(GpuModelTest, WorkWithoutWindowsHasOne) {
   const TraceModel model =
       LoadText(Start() + GpuActivityText({{.start_ns = 300}}, trace::GPU_TIME_EVENTS) + Footer(1000));
@@ -196,6 +225,7 @@ TEST(GpuModelTest, WorkBeginsAfterItsRequestAndEndsBeforeAWaitForItReturns) {
   const TraceModel behind = WithClockAhead(-100 * kUs, true, true);
   EXPECT_EQ(moved_ns(behind, -100 * kUs), 80 * kUs);
   EXPECT_EQ(OddityCount(behind, "clock is behind the host's by 80 us"), 1);
+  EXPECT_EQ(moved_ns(WithClockAhead(-5000 * kUs, true, true), -5000 * kUs), 4980 * kUs);
   const TraceModel right = WithClockAhead(0, true, true);
   EXPECT_EQ(moved_ns(right, 0), 0);
   EXPECT_THAT(right.oddities, IsEmpty());
