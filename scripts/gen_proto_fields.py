@@ -50,8 +50,7 @@ MAX_TEXT = 16 << 10  # bytes of a value
 # Columns that stay empty while all their elements are 0.
 RARE = {
     "CallBatch": ("stack_iid", "python_stack_iid"),
-    "GpuActivityBatch": ("bytes", "direction", "host_memory", "graph_node", "graph", "queued_before_ns", "submitted_before_ns",
-                         "thread_id", "sequence"),
+    "GpuActivityBatch": ("bytes", "direction", "host_memory", "graph_node", "graph", "thread_id", "sequence"),
     "MemoryBatch": ("device", "allocated", "reserved"),
     "ScopeBatch": ("python_stack_iid",),
 }

@@ -150,16 +150,10 @@ class Slicer {
     const GpuActivityColumns& from = model_.gpu;
     GpuActivityColumns& to = slice.gpu;
     ForEachOf(kGpuColumns, [&](auto column) { Keep(from.*column, kept_gpu_, to.*column); });
-    Keep(from.queued_ns, kept_gpu_, to.queued_ns);
-    Keep(from.submitted_ns, kept_gpu_, to.submitted_ns);
     Keep(from.scope, kept_gpu_, to.scope);
     Renumber(call_number_, to.launch_call);
     Renumber(call_number_, to.call);
     Renumber(scope_number_, to.scope);
-    for (const auto& [start_ns, end_ns] : model_.gpu_overhead) {
-      const auto is_in = [&](const Intervals& intervals) { return Overlaps(intervals, start_ns, end_ns); };
-      if (absl::c_any_of(steps_of_, is_in)) slice.gpu_overhead.emplace_back(start_ns, end_ns);
-    }
   }
 
   const TraceModel& model_;

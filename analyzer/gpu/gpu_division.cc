@@ -1,5 +1,4 @@
-#include "analyzer/gpu/gpu_division.h"
-
+#include "analyzer/gpu/gpu_idle.h"
 #include "analyzer/steps/step_groups.h"
 
 namespace dlhook::analyzer::inline gpu {
@@ -137,7 +136,7 @@ void DivideGpuTime(const TraceModel& model, GpuDeviceIndex device, const Interva
   for (const Interval& interval : time.intervals()) division.Divide(interval.start_ns, interval.end_ns);
 }
 
-IntervalSet GpuBlindTime(const TraceModel& model, ProcessIndex process) {
+IntervalSet GpuUnmeasuredTime(const TraceModel& model, ProcessIndex process) {
   std::vector<Interval> seen;
   bool is_told = false;
   for (const GpuWindow& window : model.gpu_windows) {
@@ -153,6 +152,25 @@ IntervalSet GpuBlindTime(const TraceModel& model, ProcessIndex process) {
   if (!is_told) return blind;
   const ProcessInfo& info = model.processes[process];
   return blind.Union(IntervalSet({{info.start_ns, info.end_ns}}).Difference(IntervalSet(std::move(seen))));
+}
+
+IntervalSet GpuBlindTime(const TraceModel& model, ProcessIndex process) {
+  const IntervalSet unmeasured = GpuUnmeasuredTime(model, process);
+  const GpuActivityColumns& gpu = model.gpu;
+  std::vector<Interval> more;
+  for (GpuDeviceIndex device = 0; device < model.gpu_devices.size(); ++device) {
+    if (model.gpu_devices[device].process != process) continue;
+    const auto [begin, end] = GpuRangeOf(model, device);
+    for (const Interval& span : unmeasured.intervals()) {
+      const auto first = std::lower_bound(gpu.start_ns.begin() + begin, gpu.start_ns.begin() + end, span.end_ns);
+      const auto activity = static_cast<GpuIndex>(first - gpu.start_ns.begin());
+      if (activity == end || gpu.requested_ns[activity] < span.end_ns) continue;  // kNotKnown, too
+      const CallIndex call = gpu.launch_call[activity];
+      const int64_t asked_ns = call == kNone ? gpu.requested_ns[activity] : model.calls.EndOf(call);
+      if (*first > asked_ns + kLaunchLatencyNs) more.push_back({span.end_ns, *first});
+    }
+  }
+  return unmeasured.Union(IntervalSet(std::move(more)));
 }
 
 std::vector<GpuTimeline> GpuTimelines(const TraceModel& model) {

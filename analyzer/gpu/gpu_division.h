@@ -67,7 +67,11 @@ void DivideGpuTime(const TraceModel& model, GpuDeviceIndex device, const Interva
 std::pair<GpuIndex, GpuIndex> GpuRangeOf(const TraceModel& model, GpuDeviceIndex device);
 
 // Time in which this process's GPUs were not measured (GPU_TIME_NONE, or before the first window) or recording was
-// stopped: a GPU that seems idle then need not be. Of a process without windows only the latter.
+// stopped: work that is requested then is not told. Of a process without windows only the latter.
+IntervalSet GpuUnmeasuredTime(const TraceModel& model, ProcessIndex process);
+
+// A GPU that seems idle then need not be: in that time, and after it until the first work that is told began, if it had to
+// wait, because what was requested before is not told.
 IntervalSet GpuBlindTime(const TraceModel& model, ProcessIndex process);
 
 // What each GPU did over the whole run, by kind of work.

@@ -238,8 +238,6 @@ struct GpuActivityColumns {
   static constexpr int64_t kNotKnown = INT64_MIN;
   std::vector<int64_t> start_ns;
   std::vector<int64_t> end_ns;
-  std::vector<int64_t> queued_ns;     // kNotKnown where unknown. Empty if always unknown
-  std::vector<int64_t> submitted_ns;  // likewise
   std::vector<GpuActivityKind> kind;
   std::vector<GpuTimeSource> source;
   std::vector<GpuDeviceIndex> device;
@@ -378,9 +376,7 @@ struct TraceModel : CommonModel {
   std::vector<CounterSeries> states;  // what threads did (preload/format/thread_states.h), in the same order
   std::vector<LoadSample> loads;      // by process, ascending; what counts from the start never decreases
   GpuActivityColumns gpu;             // except OVERHEAD
-  std::vector<std::pair<int64_t, int64_t>>
-      gpu_overhead;                 // start and end of measurement costs on the host, as reported by the source
-  std::vector<MemoryEvent> memory;  // by process, ascending
+  std::vector<MemoryEvent> memory;    // by process, ascending
   // For calls that are not made directly by a framework's operator: call -> stack, ascending by call.
   std::vector<std::pair<CallIndex, StackIndex>> call_stacks;
   std::vector<AggregateRow> aggregates;

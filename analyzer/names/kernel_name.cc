@@ -138,13 +138,13 @@ std::string FromRust(absl::string_view name) {
 }  // namespace
 
 bool IsCollectiveKernel(absl::string_view demangled) {
-  // NCCL, RCCL, vLLM's and SGLang's all-reduce, PyTorch's symmetric memory, TensorRT-LLM and FlashInfer, DeepEP, NVSHMEM,
+  // NCCL, RCCL, vLLM's and SGLang's all-reduce, PyTorch's symmetric memory, TensorRT-LLM and FlashInfer, DeepEP, pplx, NVSHMEM,
   // MSCCL++. A broadcast is as often one of shapes.
   static constexpr absl::string_view kParts[] = {"nccl",        "rccl",       "crossdevicereduce", "quickreduce",
                                                  "multimem",    "oneshotall", "twoshot",           "lamport",
                                                  "mnnvl",       "deepep",     "nvshmem",           "mscclpp",
                                                  "userbuffers", "allreduce",  "allgather",         "reducescatter",
-                                                 "alltoall"};
+                                                 "alltoall",    "pplx",       "symmetricmemory",   "hybridep"};
   const std::string path = PlainPath(demangled);
   const auto has = [&](absl::string_view part) { return absl::StrContains(path, part); };
   // Inductor's names list what was fused, a wait for a collective included; a fused product computes, too.

@@ -13,6 +13,7 @@ constexpr int64_t kNotKnown = GpuActivityColumns::kNotKnown;
 constexpr uint32_t kMaxDevices = 1 << 10;          // far more than any real trace has
 constexpr uint64_t kMaxBytes = uint64_t{1} << 40;  // per copy; likewise
 constexpr size_t kWorkAtATime = 1 << 14;           // moved from staging to the model
+constexpr int64_t kUnreportedNs = 2'000'000'000;   // CUPTI is asked each second
 
 // "GPU-6a1b…", as in nvidia-smi. Empty unless 16 bytes.
 std::string UuidText(const std::string& bytes) {
@@ -62,12 +63,6 @@ GpuKernelIndex GpuBuilder::KernelOf(uint32_t iid) {
   return kNone;
 }
 
-uint32_t GpuBuilder::StageQueue(uint64_t queued_before, uint64_t submitted_before) {
-  if (queued_before == 0 && submitted_before == 0) return kNone;
-  queue_.emplace_back(queued_before, submitted_before);
-  return static_cast<uint32_t>(queue_.size() - 1);
-}
-
 void GpuBuilder::AddActivities(const trace::GpuActivityBatch& batch) {
   values::GpuActivityBatchRows row(batch);
   if (row.count != row.longest) {
@@ -78,18 +73,15 @@ void GpuBuilder::AddActivities(const trace::GpuActivityBatch& batch) {
   int64_t impossible = 0;
   while (row.i < row.count) {
     row.Next();
+    if (row.kind == Kind::kOverhead) continue;
     StagedGpu work;
     work.start_ns = static_cast<int64_t>(row.start_ns);
     work.duration_ns = static_cast<int64_t>(row.duration_ns);
     work.kind = row.kind;
-    work.device = work.kind == Kind::kOverhead ? 0 : row.device;  // the host's
+    work.device = row.device;
     if (work.start_ns <= 0 || work.start_ns > 2 * kMaxClockNs || work.device >= kMaxDevices ||
         !budget_->Take(work.duration_ns)) {
       ++impossible;
-      continue;
-    }
-    if (work.kind == Kind::kOverhead) {
-      overhead_.emplace_back(work.start_ns, work.duration_ns);
       continue;
     }
     work.graph_node = row.graph_node;
@@ -100,7 +92,6 @@ void GpuBuilder::AddActivities(const trace::GpuActivityBatch& batch) {
     work.kernel = KernelOf(row.kernel_iid);
     work.graph = row.graph;
     work.stream = row.stream;
-    work.queue = StageQueue(row.queued_before_ns, row.submitted_before_ns);
     work.source = FromProto<GpuTimeSource>(batch.source());
     work.direction = FromProto<CopyDirection>(static_cast<int>(row.direction));
     work.host_memory = FromProto<HostMemory>(static_cast<int>(row.host_memory));
@@ -135,7 +126,6 @@ int64_t GpuBuilder::Finish(const ClockMap& clock, const std::vector<trace::Clock
   join.Join(work);
   links_ = {};
   nodes_ = {};
-  if (realtime.has_clock()) AppendOverhead(realtime);
   FindCopies();
   Append();
   BoundGpuClocks(first_work_, threads, model_, oddities_);
@@ -186,15 +176,6 @@ void GpuBuilder::BeginWindows(const ClockMap& clock) {
   }
 }
 
-void GpuBuilder::AppendOverhead(const RealtimeMap& realtime) {
-  const auto first = static_cast<int64_t>(model_->gpu_overhead.size());
-  for (const auto& [realtime_ns, duration_ns] : overhead_) {
-    const int64_t start_ns = std::clamp(realtime.Moments(realtime_ns).front(), -kMaxClockNs, kMaxClockNs);
-    model_->gpu_overhead.emplace_back(start_ns, start_ns + duration_ns);
-  }
-  std::sort(model_->gpu_overhead.begin() + first, model_->gpu_overhead.end());
-}
-
 // Pairs of events give the time of a copy, its call what was copied.
 void GpuBuilder::FindCopies() {
   for (StagedGpu& work : work_.values()) {
@@ -221,6 +202,25 @@ std::map<uint32_t, GpuDeviceIndex> GpuBuilder::AppendDevices() {
   return indices;
 }
 
+// A stream does one thing after another. CUPTI now and then reports work that seems to last for hours.
+void GpuBuilder::DropImpossibleTimes() {
+  std::map<std::pair<uint32_t, uint32_t>, std::pair<int64_t, int64_t>>
+      later_ns;  // starts of the next, of the one behind it
+  int64_t impossible = 0;
+  const absl::Span<StagedGpu> works = work_.values();
+  for (auto work = works.rbegin(); work != works.rend(); ++work) {
+    if (work->source != GpuTimeSource::kCupti || work->graph != 0 || work->stream == 0) continue;
+    auto& [next_ns, behind_ns] = later_ns.try_emplace({work->device, work->stream}, INT64_MAX, INT64_MAX).first->second;
+    if (work->end_ns() - kGpuClockErrorNs > behind_ns) {
+      work->duration_ns = 0;
+      ++impossible;
+    }
+    behind_ns = std::exchange(next_ns, work->start_ns);
+  }
+  oddities_->Count("GPU work that seems to end after the next but one of its stream began (its duration counts as 0)",
+                   impossible);
+}
+
 void GpuBuilder::Append() {
   const std::map<uint32_t, GpuDeviceIndex> devices = AppendDevices();
   GpuActivityColumns& gpu = model_->gpu;
@@ -230,31 +230,19 @@ void GpuBuilder::Append() {
            std::tie(b.device, b.start_ns, b.duration_ns, b.stream);
   };
   if (!absl::c_is_sorted(work, is_before)) absl::c_sort(work, is_before);
+  DropImpossibleTimes();
   const size_t base = first_work_ = gpu.size();
   ForEachOf(kGpuColumns, [&](auto column) { GrowFor(&(gpu.*column), work.size()); });
-  if (!queue_.empty()) {
-    gpu.queued_ns.resize(base + work.size(), kNotKnown);
-    gpu.submitted_ns.resize(base + work.size(), kNotKnown);
-  }
   if (model_->scopes.size() > 0) gpu.scope.resize(base + work.size(), kNone);
   for (size_t i = 0; i < work.size(); ++i) {
     AppendOne(work[i], devices.at(work[i].device), &gpu);
     if (!gpu.scope.empty()) gpu.scope[base + i] = work[i].scope;
-    if (work[i].queue != kNone) {
-      const auto [queued, submitted] = queue_[work[i].queue];
-      const auto before = [&](uint64_t by) {
-        return by == 0 || by > kMaxClockNs ? kNotKnown : work[i].start_ns - static_cast<int64_t>(by - 1);
-      };
-      gpu.queued_ns[base + i] = before(queued);
-      gpu.submitted_ns[base + i] = before(submitted);
-    }
     if ((i + 1) % kWorkAtATime == 0) work_.ReleaseFront(i + 1);
   }
   work_ = {};
-  queue_ = {};
 }
 
-void GpuBuilder::FinishWindows(int64_t start_ns, int64_t end_ns) {
+void GpuBuilder::FinishWindows(int64_t start_ns, int64_t end_ns, bool has_exited) {
   std::vector<GpuWindow>& windows = model_->gpu_windows;
   if (windows.size() == first_window_ && first_work_ < model_->gpu.size()) {  // the window records were lost
     windows.push_back({process_, start_ns, end_ns, model_->gpu.source[first_work_], ""});
@@ -263,14 +251,16 @@ void GpuBuilder::FinishWindows(int64_t start_ns, int64_t end_ns) {
     const int64_t next_ns = i + 1 < windows.size() ? windows[i + 1].start_ns : end_ns;
     windows[i].end_ns = std::max(windows[i].start_ns, next_ns);
   }
+  const auto ends = absl::MakeSpan(model_->gpu.end_ns).subspan(first_work_);
+  if (has_exited || ends.empty() || windows.back().source == GpuTimeSource::kNone) return;
+  const int64_t lost_ns = std::max({*absl::c_max_element(ends), end_ns - kUnreportedNs, windows.back().start_ns});
+  if (lost_ns >= windows.back().end_ns) return;
+  windows.back().end_ns = lost_ns;
+  windows.push_back({process_, lost_ns, end_ns, GpuTimeSource::kNone, "the last work was not reported yet"});
 }
 
 void FinishGpuColumns(TraceModel* model) {
-  GpuActivityColumns& gpu = model->gpu;
-  for (std::vector<int64_t>* column : {&gpu.queued_ns, &gpu.submitted_ns}) {
-    if (!column->empty()) column->resize(gpu.size(), kNotKnown);
-  }
-  if (!gpu.scope.empty()) gpu.scope.resize(gpu.size(), kNone);
+  if (!model->gpu.scope.empty()) model->gpu.scope.resize(model->gpu.size(), kNone);
 }
 
 }  // namespace dlhook::analyzer::reader

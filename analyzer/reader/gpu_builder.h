@@ -33,17 +33,16 @@ class GpuBuilder {
   // Call when the threads' calls and scopes are in the model. Returns the end of the last work with a known request;
   // INT64_MIN: none.
   int64_t Finish(const ClockMap& clock, const std::vector<trace::ClockSample>& samples, const ThreadIndices& threads);
-  // Call when the process's bounds are known.
-  void FinishWindows(int64_t start_ns, int64_t end_ns);
+  // Call when the process's bounds are known. What a process that did not exit had not reported yet is lost.
+  void FinishWindows(int64_t start_ns, int64_t end_ns, bool has_exited);
 
  private:
-  uint32_t StageQueue(uint64_t queued_before, uint64_t submitted_before);
   GpuKernelIndex KernelOf(uint32_t iid);
   void BeginWindows(const ClockMap& clock);
-  void AppendOverhead(const RealtimeMap& realtime);
   void FindCopies();
   void FindTensorCores();
   std::map<uint32_t, GpuDeviceIndex> AppendDevices();
+  void DropImpossibleTimes();
   void Append();
 
   TraceModel* model_;
@@ -52,9 +51,6 @@ class GpuBuilder {
   Oddities* oddities_;
   ProcessIndex process_;
   StagingArray<StagedGpu> work_;
-  std::vector<std::pair<int64_t, int64_t>> overhead_;  // start by CLOCK_REALTIME, duration
-  // How long before its start the work was queued and submitted, + 1; 0: not known.
-  std::vector<std::pair<uint64_t, uint64_t>> queue_;
   std::vector<GpuKernelIndex> kernel_by_iid_;  // kNone: not defined since the last Reset
   std::map<uint32_t, GpuDevice> devices_;      // by ordinal
   std::vector<trace::GpuWindow> windows_;

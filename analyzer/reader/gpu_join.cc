@@ -56,15 +56,6 @@ struct Ahead {
   int64_t most_ns = std::numeric_limits<int64_t>::max();
 };
 
-void Move(int64_t by_ns, size_t i, GpuActivityColumns* gpu) {
-  gpu->start_ns[i] += by_ns;
-  gpu->end_ns[i] += by_ns;
-  // These may be shorter: later processes need not have any.
-  for (std::vector<int64_t>* column : {&gpu->queued_ns, &gpu->submitted_ns}) {
-    if (i < column->size() && (*column)[i] != GpuActivityColumns::kNotKnown) (*column)[i] += by_ns;
-  }
-}
-
 }  // namespace
 
 void GpuJoin::Join(absl::Span<StagedGpu> work) {
@@ -179,10 +170,17 @@ void BoundGpuClocks(size_t first, const ThreadIndices& threads, TraceModel* mode
                                          [&](uint32_t stream) { return stream == gpu.stream[first]; });
   const DeviceWaits waits(threads, *model, is_one_stream);
   std::vector<Ahead> bounds(model->gpu_devices.size());
-  // Work that seems earlier than its call by more than this was joined with another call.
+  std::vector<int64_t> delays_ns = {0};
+  for (size_t i = first; i < gpu.size(); ++i) {
+    if (gpu.requested_ns[i] != GpuActivityColumns::kNotKnown)
+      delays_ns.push_back(gpu.start_ns[i] - gpu.requested_ns[i]);
+  }
+  absl::c_nth_element(delays_ns, delays_ns.begin() + std::ssize(delays_ns) / 2);
+  // What seems earlier than its call by more than this, and than twice what is usual, was joined with another call.
+  const int64_t earliest_ns = std::min(-kGpuClockErrorNs, 2 * delays_ns[delays_ns.size() / 2]);
   const auto is_usable = [&](size_t i) {
     return gpu.source[i] == GpuTimeSource::kCupti && gpu.requested_ns[i] != GpuActivityColumns::kNotKnown &&
-           gpu.start_ns[i] >= gpu.requested_ns[i] - kGpuClockErrorNs;
+           gpu.start_ns[i] - gpu.requested_ns[i] >= earliest_ns;
   };
   for (size_t i = first; i < gpu.size(); ++i) {
     Ahead& bound = bounds[gpu.device[i]];
@@ -224,8 +222,9 @@ void BoundGpuClocks(size_t first, const ThreadIndices& threads, TraceModel* mode
   }
   for (size_t i = first; i < gpu.size(); ++i) {
     const Ahead& bound = bounds[gpu.device[i]];
-    if (gpu.source[i] == GpuTimeSource::kCupti && bound.most_ns != std::numeric_limits<int64_t>::max())
-      Move(-bound.least_ns, i, &gpu);
+    if (gpu.source[i] != GpuTimeSource::kCupti || bound.most_ns == std::numeric_limits<int64_t>::max()) continue;
+    gpu.start_ns[i] -= bound.least_ns;
+    gpu.end_ns[i] -= bound.least_ns;
   }
 }
 

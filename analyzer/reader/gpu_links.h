@@ -50,7 +50,6 @@ struct StagedGpu {
   uint32_t graph = 0;
   uint32_t device = 0;  // CUDA's ordinal
   uint32_t stream = 0;
-  uint32_t queue = kNone;  // index of its queue times, kNone: none
   GpuActivityKind kind = GpuActivityKind::kUnknown;
   GpuTimeSource source = GpuTimeSource::kNone;
   CopyDirection direction = CopyDirection::kUnknown;

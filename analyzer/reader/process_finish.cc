@@ -49,7 +49,7 @@ void ProcessBuilder::Finish() {
   FinishGpu(clock, indices);
   FinishBounds(clock);
   const std::vector<int64_t> stops_ns = FinishStops(clock);
-  gpu_.FinishWindows(facts_.process.start_ns, facts_.process.end_ns);
+  gpu_.FinishWindows(facts_.process.start_ns, facts_.process.end_ns, footer_.end() == trace::Footer::EXITED);
   FinishScopeWindows(first_window, stops_ns, facts_.process.end_ns, &model.scope_windows);
   CheckCallCount();
   model.processes.push_back(std::move(facts_.process));

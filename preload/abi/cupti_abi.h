@@ -32,9 +32,9 @@ enum Kind : uint32_t {
   kRuntime = 5,
   kDevice = 8,
   kConcurrentKernel = 10,
-  kOverhead = 17,
   kMemcpyPeer = 22,
   kExternalCorrelation = 39,
+  kGraphTrace = 51,
 };
 
 enum Attribute : uint32_t { kZeroedBuffers = 5, kPerThreadBuffers = 9 };
@@ -184,15 +184,17 @@ struct MemsetRecord {
 };
 static_assert(offsetof(MemsetRecord, correlation) == 44 && offsetof(MemsetRecord, graph) == 72);
 
-struct OverheadRecord {
+struct GraphTraceRecord {
   uint32_t kind;
-  uint32_t overhead_kind;
-  uint32_t object_kind;
-  uint32_t object[3];
+  uint32_t correlation;
   uint64_t start;
   uint64_t end;
+  uint32_t device;
+  uint32_t graph;
+  uint32_t context;
+  uint32_t stream;
 };
-static_assert(offsetof(OverheadRecord, start) == 24);
+static_assert(offsetof(GraphTraceRecord, stream) == 36);
 
 struct DeviceRecord {
   uint32_t kind;

@@ -21,9 +21,6 @@ static_assert(sizeof(KernelKey) == 40);
 
 constexpr char kAtLimit[] = "the trace has reached its limit";
 
-// Distance to the start, plus one; 0: unknown.
-uint64_t Before(uint64_t ns, uint64_t start_ns) { return ns == 0 ? 0 : ns < start_ns ? start_ns - ns + 1 : 1; }
-
 template <typename Enum>
 Enum AtMost(Enum value, Enum last) {
   return value <= last ? value : Enum{};
@@ -56,17 +53,16 @@ void Drain::Take(uint32_t, const GpuActivityRecord* record) {
   memcpy(&activity, record, sizeof activity);
   if (LeavesOutGpu(activity.start_ns)) return;
   state_.detail.has_gpu = 1;
-  activity.kind = AtMost(activity.kind, GpuActivityKind::kOverhead);
+  activity.kind = AtMost(activity.kind, GpuActivityKind::kGraph);
   activity.source = AtMost(activity.source, GpuTimeSource::kEvents);
   activity.direction = AtMost(activity.direction, CopyDirection::kSet);
   activity.host_memory = AtMost(activity.host_memory, HostMemory::kManaged);
   const auto source = static_cast<uint64_t>(activity.source);
   if (!gpu_activities_.Takes(source)) FlushBatch();
   const struct {
-    uint64_t duration_ns, queued_before_ns, submitted_before_ns;
+    uint64_t duration_ns;
     uint32_t kernel_iid;
   } more = {activity.end_ns > activity.start_ns ? activity.end_ns - activity.start_ns : 0,
-            Before(activity.queued_ns, activity.start_ns), Before(activity.submitted_ns, activity.start_ns),
             activity.kind == GpuActivityKind::kKernel ? GpuKernelOf(activity) : 0};
   if (!gpu_activities_.Add(source, more, activity)) LoseForMemory();
 }

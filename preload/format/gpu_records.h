@@ -13,8 +13,6 @@ struct GpuActivityRecord {
   RecordHeader header;
   uint64_t start_ns;
   uint64_t end_ns;
-  uint64_t queued_ns;
-  uint64_t submitted_ns;
   uint64_t bytes;        // of copies and memsets
   uint64_t graph_node;   // CUPTI's id of the node of an executable graph, 0: none
   uint64_t sequence;     // of the call, if the source knows it (events), 0: by correlation
@@ -23,8 +21,7 @@ struct GpuActivityRecord {
   uint32_t kernel;       // its name: a definition (kKernel), 0: none
   uint32_t graph;        // CUPTI's id of the executable graph, 0: none
   uint32_t device;       // CUDA's ordinal in this process
-  uint32_t context;
-  uint32_t stream;  // CUPTI's id; for events: our own number
+  uint32_t stream;       // CUPTI's id; for events: our own number
   uint32_t grid[3];
   uint32_t block[3];
   uint32_t static_shared_bytes;
@@ -34,9 +31,9 @@ struct GpuActivityRecord {
   GpuTimeSource source;
   CopyDirection direction;
   HostMemory host_memory;
-  uint8_t reserved[6];
+  uint8_t reserved[2];
 };
-static_assert(sizeof(GpuActivityRecord) == 136);
+static_assert(sizeof(GpuActivityRecord) == 112);
 
 // GPU work with this correlation id was requested by that call. Ids are unique within the process, but may recur after
 // CUPTI was handed to the application: the last link before the work counts.

@@ -244,7 +244,7 @@ struct SessionHeader {
 };
 
 // Incremented manually when fields change their meaning; a change of size is detected automatically.
-constexpr uint32_t kSessionLayout = 6 * 1000000 + sizeof(SessionHeader);
+constexpr uint32_t kSessionLayout = 7 * 1000000 + sizeof(SessionHeader);
 constexpr uint64_t kSessionDataStart = (sizeof(SessionHeader) + 4095) & ~uint64_t{4095};
 constexpr uint64_t kDefinitionsCapacity = 4 << 20;
 constexpr uint64_t kStackNodesStart = kSessionDataStart + kDefinitionsCapacity;

@@ -159,7 +159,6 @@ void ReadPlace(const Record& record, GpuActivityRecord* activity) {
   activity->start_ns = record.start;
   activity->end_ns = record.end;
   activity->device = record.device;
-  activity->context = record.context;
   activity->stream = record.stream;
   activity->correlation = record.correlation;
 }
@@ -175,8 +174,6 @@ void ReadKernel(const cupti::KernelRecord& record, uint32_t version, GpuActivity
   activity->kind = GpuActivityKind::kKernel;
   ReadPlace(record, activity);
   ReadGraph(record, version, activity);
-  activity->queued_ns = record.queued;
-  activity->submitted_ns = record.submitted;
   memcpy(activity->grid, record.grid, sizeof activity->grid);
   memcpy(activity->block, record.block, sizeof activity->block);
   activity->static_shared_bytes = record.static_shared_bytes;
@@ -230,11 +227,11 @@ ActivityUse ReadActivity(const void* record, uint32_t version, int64_t clock_off
     case cupti::kMemset:
       ReadSet(*static_cast<const cupti::MemsetRecord*>(record), version, activity);
       break;
-    case cupti::kOverhead: {
-      auto overhead = static_cast<const cupti::OverheadRecord*>(record);
-      activity->kind = GpuActivityKind::kOverhead;
-      activity->start_ns = overhead->start;
-      activity->end_ns = overhead->end;
+    case cupti::kGraphTrace: {
+      auto launch = static_cast<const cupti::GraphTraceRecord*>(record);
+      activity->kind = GpuActivityKind::kGraph;
+      activity->graph = launch->graph;
+      ReadPlace(*launch, activity);
       break;
     }
     case cupti::kDevice:
@@ -249,9 +246,8 @@ ActivityUse ReadActivity(const void* record, uint32_t version, int64_t clock_off
   }
   // Only one of the times: the buffer was forced out of CUPTI before the work was complete.
   if (activity->start_ns == 0 || activity->end_ns == 0) return ActivityUse::kWithoutTimes;
-  for (uint64_t* time_ns : {&activity->start_ns, &activity->end_ns, &activity->queued_ns, &activity->submitted_ns}) {
-    if (*time_ns != 0) *time_ns += static_cast<uint64_t>(clock_offset_ns);
-  }
+  activity->start_ns += static_cast<uint64_t>(clock_offset_ns);
+  activity->end_ns += static_cast<uint64_t>(clock_offset_ns);
   return ActivityUse::kActivity;
 }
 

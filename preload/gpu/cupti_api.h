@@ -29,7 +29,6 @@ struct CuptiApi : FunctionTable {
   int (*enable_and_dump)(uint32_t kind) = Find("cuptiActivityEnableAndDump");
   int (*get_attribute)(uint32_t attribute, size_t* size, void* value) = Find("cuptiActivityGetAttribute");
   int (*set_attribute)(uint32_t attribute, size_t* size, void* value) = Find("cuptiActivitySetAttribute");
-  int (*enable_latency_timestamps)(uint8_t enable) = Find("cuptiActivityEnableLatencyTimestamps");
   int (*get_timestamp)(uint64_t* timestamp) = Find("cuptiGetTimestamp");
   int (*get_graph_node_id)(void* node, uint64_t* id) = Find("cuptiGetGraphNodeId");
   int (*get_result_string)(int result, const char** text) = Find("cuptiGetResultString");

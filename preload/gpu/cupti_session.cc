@@ -15,8 +15,7 @@ namespace dlhook::inline gpu {
 namespace {
 
 // The first is required; a version may lack others.
-constexpr uint32_t kKinds[] = {cupti::kConcurrentKernel, cupti::kMemcpy, cupti::kMemcpyPeer, cupti::kMemset,
-                               cupti::kOverhead};
+constexpr uint32_t kKinds[] = {cupti::kConcurrentKernel, cupti::kMemcpy, cupti::kMemcpyPeer, cupti::kMemset};
 
 void SetByteAttribute(const CuptiApi& api, cupti::Attribute attribute, uint8_t value, uint8_t* before) {
   size_t size = sizeof value;
@@ -35,13 +34,11 @@ void SetUp(const CuptiApi& api, GpuState* state) {
   state->zeroed_buffers_before = 0;
   SetByteAttribute(api, cupti::kPerThreadBuffers, 0, &state->per_thread_buffers_before);
   SetByteAttribute(api, cupti::kZeroedBuffers, 1, &state->zeroed_buffers_before);
-  if (GetConfig().gpu_queue_times && api.enable_latency_timestamps != nullptr) api.enable_latency_timestamps(1);
 }
 
 void PutBack(const CuptiApi& api, const GpuState& state) {
   SetByteAttribute(api, cupti::kPerThreadBuffers, state.per_thread_buffers_before, nullptr);
   SetByteAttribute(api, cupti::kZeroedBuffers, state.zeroed_buffers_before, nullptr);
-  if (GetConfig().gpu_queue_times && api.enable_latency_timestamps != nullptr) api.enable_latency_timestamps(0);
 }
 
 int Subscribe(const CuptiApi& api, void** subscriber, char (&holder)[cupti::kSubscriberNameBytes]) {
@@ -75,12 +72,14 @@ int EnableKinds(const CuptiApi& api) {
     int kind_result = api.enable(kind);
     if (kind == kKinds[0]) result = kind_result;
   }
+  if (GetConfig().gpu_graphs == GpuGraphs::kGraph) api.enable(cupti::kGraphTrace);  // CUPTI then tells of no nodes
   return result;
 }
 
 void DisableKinds(const CuptiApi& api) {
   for (uint32_t kind : kKinds) api.disable(kind);
   api.disable(cupti::kDevice);
+  if (GetConfig().gpu_graphs == GpuGraphs::kGraph) api.disable(cupti::kGraphTrace);
 }
 
 // Offset from CUPTI's times to CLOCK_REALTIME. 0 if it is that clock, as documented for all platforms.

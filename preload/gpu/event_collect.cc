@@ -40,7 +40,6 @@ bool WriteActivity(const Collector& collector, const EventPair& pair) {
   record.sequence = pair.sequence;
   record.thread_id = pair.thread_id;
   record.device = context.device;
-  record.context = context.number;
   record.stream = pair.stream_number;
   record.kind = pair.kind;
   record.source = GpuTimeSource::kEvents;

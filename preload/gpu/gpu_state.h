@@ -32,6 +32,7 @@ enum GpuBeside : uint32_t { kNeverBeside = 0, kBeside = 1, kWasBeside = 2 };
 // Numbers of activities that are not in the trace, by reason.
 struct GpuLeftOut {
   uint64_t without_times;
+  uint32_t in_a_row;  // of these, without one that has times between them
   uint64_t unknown_kinds;
   uint32_t last_unknown_kind;
 };

@@ -23,11 +23,12 @@ namespace {
 
 constexpr size_t kStackBytes = 2 << 20;  // CUPTI runs on it
 constexpr uint64_t kFlushNs = 1000 * 1000 * 1000;
+constexpr uint32_t kMostWithoutTimes = 512;  // in a row
 constexpr uint64_t kEventsNs = 5 * 1000 * 1000;
 constexpr time_t kLongestCloseSeconds = 5;  // of CUPTI, at the end
 constexpr time_t kLongestEndSeconds = 10;
 
-// Work done while recording is stopped (dlhook ctl stop) is dropped; CUPTI continues meanwhile.
+// Work done while recording is stopped (dlhook ctl stop) is dropped, and CUPTI is closed where it survives that.
 void FollowStops(GpuState* state) {
   const SessionHeader* session = state->own->session;
   uint32_t switches = session->switches.load(std::memory_order_acquire);
@@ -42,6 +43,7 @@ void FollowStops(GpuState* state) {
   bool is_stopped = switches % 2 != 0;
   if (is_stopped || unseen > 1) state->stopped_from_ns = real_ns(session->stopped_ticks);
   state->stopped_to_ns = is_stopped ? 0 : real_ns(session->started_ticks);
+  if (is_stopped) PauseGpuTime();
 }
 
 bool WasStopped(const GpuState& state, uint64_t time_ns) {
@@ -95,7 +97,7 @@ void FeedActivity(GpuState* state, GpuActivityRecord* activity, const char* kern
   if (WasStopped(*state, activity->start_ns)) return;
   uint32_t unloads = state->module_unloads.load(std::memory_order_relaxed);
   activity->kernel = state->names == nullptr ? 0 : DefineKernelName(state->names, kernel_name, unloads);
-  if (activity->kind != GpuActivityKind::kOverhead) NoteGpuDevice(state->own, activity->device);
+  NoteGpuDevice(state->own, activity->device);
   WriteGpuRecord(state->own, &activity->header, true);
 }
 
@@ -105,9 +107,11 @@ void FeedRecord(GpuState* state, const CuptiApi& api, const void* record) {
   const char* kernel_name = nullptr;
   switch (ReadActivity(record, api.version, state->clock_offset_ns, &activity, &kernel_name)) {
     case ActivityUse::kActivity:
+      state->left_out.in_a_row = 0;
       return FeedActivity(state, &activity, kernel_name);
     case ActivityUse::kWithoutTimes:
       ++state->left_out.without_times;
+      ++state->left_out.in_a_row;
       return;
     case ActivityUse::kDevice:
       return NoteCuptiDevice(state->own, *static_cast<const cupti::DeviceRecord*>(record), api.version);
@@ -186,6 +190,11 @@ void Serve(GpuState* state) {
     uint32_t seen = state->wake.load(std::memory_order_acquire);
     if ((seen & 1) != 0) return;
     FeedAll(state);
+    // CUPTI has no more room on the device, or is damaged: what follows is not known, and no idle time.
+    if (state->left_out.in_a_row >= kMostWithoutTimes) {
+      state->left_out.in_a_row = 0;  // what a closing flush reports is no sign
+      if (state->phase.load() == kGpuCupti) YieldGpuTime("CUPTI reported work without times, and was closed");
+    }
     if (GpuEventsOn() && state->own != nullptr) CollectEvents(state->own);
     uint64_t now_ns = ClockNanoseconds(CLOCK_MONOTONIC);
     if (now_ns >= next_flush_ns) {
@@ -243,6 +252,7 @@ void WakeGpuThread(GpuState* state) {
 
 void WaitUntilFed(GpuState* state, uint32_t milliseconds) {
   uint64_t end_ns = ClockNanoseconds(CLOCK_MONOTONIC) + uint64_t{milliseconds} * 1000000;
+  if (dlhook_thread == state->own) return;  // which feeds
   while (HasFullBuffer(&state->buffers) || state->feeding.load(std::memory_order_acquire) != 0) {
     if (state->has_thread.load() == 0 || ClockNanoseconds(CLOCK_MONOTONIC) > end_ns) return;
     SleepFor(100'000);

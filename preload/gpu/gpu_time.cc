@@ -278,6 +278,13 @@ void ResumeGpuTime() {
   if (state != nullptr && state->phase.compare_exchange_strong(yielded, kGpuUntouched)) CallThreadsBack();
 }
 
+void PauseGpuTime() {
+  GpuState* state = g_gpu_state.load(std::memory_order_acquire);
+  if (state->phase.load() != kGpuCupti || LoadedCupti()->version < cupti::kVersionGraphSessions) return;
+  YieldGpuTime("recording is stopped");
+  ResumeGpuTime();
+}
+
 void FinishGpuTime() {
   GpuState* state = g_gpu_state.load(std::memory_order_acquire);
   if (state == nullptr || state->has_thread.load() == 0) return;

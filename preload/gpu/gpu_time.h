@@ -34,6 +34,9 @@ void YieldGpuTime(const char* reason);
 // The application no longer uses it: the next recorded call starts again. Only sets a mark; takes no lock.
 void ResumeGpuTime();
 
+// Recording is stopped: CUPTI is closed until a call is recorded again. Thread: dlhook-gpu.
+void PauseGpuTime();
+
 // Writes a record into the calling thread's ring; counts it in SessionHeader.gpu_dropped_ring if there is no room.
 // `patient`, for our own threads: waits for the drain first, up to a second in total.
 void WriteGpuRecord(ThreadState* thread, RecordHeader* record, bool patient = false, const void* text = nullptr,

@@ -34,6 +34,8 @@ enum class CompiledMode : uint32_t { kRegions, kModules };
 // GPU times: from CUPTI if available, else pairs of events; only one of these; none.
 enum class GpuMode : uint32_t { kAuto, kCupti, kEvents, kOff };
 
+enum class GpuGraphs : uint32_t { kNode, kGraph };
+
 enum class OneDnnMode : uint32_t { kAuto, kOff, kForce };
 
 // What recording may add to steps in the mean.
@@ -68,8 +70,8 @@ struct Config {
   CountersAt counters_at;         // DLHOOK_COUNTERS_AT
   uint32_t counters_interval_ms;  // DLHOOK_COUNTERS_MS; 0: no periodic readings
   GpuMode gpu;                    // DLHOOK_GPU
+  GpuGraphs gpu_graphs;           // DLHOOK_GPU_GRAPHS
   uint64_t gpu_buffer_bytes;      // DLHOOK_GPU_BUFFERS_MIB: total size of CUPTI's buffers
-  bool gpu_queue_times;           // DLHOOK_GPU_QUEUE: when kernels were queued and submitted
   char complaint[256];            // the first invalid value or unknown name, as a clause
 };
 

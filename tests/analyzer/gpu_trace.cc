@@ -29,17 +29,13 @@ void DropZeroColumns(trace::GpuActivityBatch* batch) {
   drop(batch->mutable_host_memory());
   drop(batch->mutable_graph_node());
   drop(batch->mutable_graph());
-  drop(batch->mutable_queued_before_ns());
-  drop(batch->mutable_submitted_before_ns());
   drop(batch->mutable_thread_id());
   drop(batch->mutable_sequence());
 }
 
 void AddActivity(const TestActivity& activity, const TestActivity& previous, trace::GpuActivityBatch* batch) {
-  const auto before = [&](int64_t at_ns) { return at_ns < 0 ? 0 : activity.start_ns - at_ns + 1; };
   batch->add_kind(activity.kind);
   batch->add_device(activity.device);
-  batch->add_context(1);
   batch->add_stream(activity.stream);
   batch->add_start_delta_ns(activity.start_ns - previous.start_ns);
   batch->add_duration_ns(activity.duration_ns);
@@ -50,8 +46,6 @@ void AddActivity(const TestActivity& activity, const TestActivity& previous, tra
   batch->add_host_memory(activity.host_memory);
   batch->add_graph_node(activity.graph_node);
   batch->add_graph(activity.graph);
-  batch->add_queued_before_ns(before(activity.queued_ns));
-  batch->add_submitted_before_ns(before(activity.submitted_ns));
   batch->add_thread_id(activity.thread_id);
   batch->add_sequence(activity.sequence);
 }

@@ -29,8 +29,6 @@ struct TestActivity {
   trace::Copy::HostMemory host_memory = trace::Copy::NONE;
   uint64_t graph_node = 0;
   uint32_t graph = 0;
-  int64_t queued_ns = -1;  // -1: not known
-  int64_t submitted_ns = -1;
   uint32_t thread_id = 0;
   uint64_t sequence = 0;
 };

@@ -165,7 +165,6 @@ void FillGpu(const trace::CallBatch& calls, int kernels, Writer* writer, trace::
       links->add_sequence_delta(static_cast<int64_t>(sequence - last_sequence));
       work->add_kind(trace::GpuActivityBatch::KERNEL);
       work->add_device(0);
-      work->add_context(1);
       work->add_stream(7 + writer->random() % 4);
       work->add_start_delta_ns(start - last_start);
       work->add_duration_ns(1000 + writer->random() % 20000);

@@ -4,6 +4,8 @@ misbehaves."""
 import collections
 import errno
 import glob
+import os
+import time
 
 import cuda_e2e
 import e2e
@@ -110,6 +112,15 @@ class Times(Case):
             origin = made[made[item.graph_node].original]
             self.assertEqual(functions[origin.call], "cudaMemcpyAsync" if item.kind == "COPY" else "cudaLaunchKernel")
 
+    def test_whole_graphs(self):
+        trace = self.work("graph", DLHOOK_GPU_GRAPHS="graph")
+        functions = {call[:2]: call.op["function"][0] for call in trace.calls}
+        ran = [(item.start_ns, item.end_ns) for call in self.log(depth=None) for item in call.gpu if item.kind == "G"]
+        graphs = [item for item in trace.activities if item.kind == "GRAPH"]
+        self.assertEqual([(item.start_ns, item.end_ns) for item in graphs], ran)
+        self.assertEqual({functions[item.call] for item in graphs}, {"cudaGraphLaunch"})
+        self.assertEqual([item for item in trace.activities if item.graph_node], [])
+
     def test_graph_made_by_cudnn(self):
         trace = self.check(least=2, victim="populated")
         functions = {call[:2]: call.op["function"][0] for call in trace.calls}
@@ -121,13 +132,6 @@ class Times(Case):
 
     def test_threads(self):
         self.check("threads", 500, least=2000, DLHOOK_RING_KIB=MUCH_KIB)
-
-    def test_queue_times(self):
-        trace = self.check("streams", 1, least=37, DLHOOK_GPU_QUEUE="on")
-        kernels = [item for item in trace.activities if item.kind == "KERNEL"]
-        self.assertTrue(all(item.queued_ns <= item.submitted_ns <= item.start_ns for item in kernels))
-        self.work("streams", 1)
-        self.assertEqual({item.queued_ns for item in self.trace.activities}, {None})
 
     def test_older_libraries(self):
         # 12 with other sizes of records; 10.2 without graph ids.
@@ -279,6 +283,28 @@ class Bad(Case):
         state, reason = self.capability("gpu-activities")
         self.assertEqual(state, "LOST")
         self.assertEqual(int(reason.split()[0]) + len(self.recorded()), len(self.ran()))
+
+    def test_nothing_has_times_any_more(self):
+        trace = self.work("threads", 500, DLHOOK_FAKE_CUPTI_ZERO=1, DLHOOK_RING_KIB=MUCH_KIB)
+        self.assertEqual([window[1] for window in trace.windows], ["GPU_TIME_CUPTI", "GPU_TIME_NONE"])
+        self.assertEqual(self.recorded(), [])
+        self.assertIn("without times", trace.windows[-1][2])
+        self.assertIn(("LOST", trace.windows[-1][2]),
+                      [(e2e.one(item, "state"), e2e.one(item, "reason", "")) for item in trace.capabilities])
+
+    def test_cupti_is_closed_while_recording_is_stopped(self):
+        process = e2e.start([e2e.victim("profiled"), "runtime", "0", "3", "4", "5"], cwd=self.folder,
+                            env=self.environment("writer", DLHOOK_START="profiler", PROFILED_WAITS=1,
+                                                 DLHOOK_FAKE_CUPTI_VERSION=130101))  # fmt: skip
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not (os.path.exists(self.log_path) and "cuptiUnsubscribe" in self.cupti_calls()):
+            time.sleep(0.05)
+        process.communicate(b"\n")
+        self.assertEqual(process.returncode, 0)
+        (self.trace,) = cuda_e2e.Run(self.run_path).traces(gpu_trace.GpuTrace)
+        self.assertEqual([item.kind for item in self.trace.activities], ["SET"] * 8)
+        self.assertEqual([window[1:] for window in self.trace.windows],
+                         [("GPU_TIME_CUPTI", ""), ("GPU_TIME_NONE", "recording is stopped"), ("GPU_TIME_CUPTI", "")])
 
     def test_buffers_lost(self):
         for version in (130000, 26):  # from 27 on a request may be refused

@@ -68,10 +68,7 @@ TEST(ActivityTest, Kernels) {
     EXPECT_STREQ(read.name, "_Z3addv");
     EXPECT_EQ(read.activity.start_ns, 1000u);
     EXPECT_EQ(read.activity.end_ns, 1700u);
-    EXPECT_EQ(read.activity.queued_ns, 900u);
-    EXPECT_EQ(read.activity.submitted_ns, 950u);
     EXPECT_EQ(read.activity.device, 1u);
-    EXPECT_EQ(read.activity.context, 2u);
     EXPECT_EQ(read.activity.stream, 7u);
     EXPECT_EQ(read.activity.correlation, 99u);
     EXPECT_THAT(read.activity.grid, testing::ElementsAre(5, 0, 0));
@@ -156,14 +153,18 @@ TEST(ActivityTest, SetsAndOverhead) {
   EXPECT_EQ(read.activity.direction, CopyDirection::kSet);
   EXPECT_EQ(read.activity.bytes, 333u);
   EXPECT_EQ(read.activity.correlation, 31u);
-  cupti::OverheadRecord overhead = {};
-  overhead.kind = cupti::kOverhead;
-  overhead.start = 8;
-  overhead.end = 9;
-  read = ReadOf(overhead);
+}
+
+TEST(ActivityTest, WholeGraphs) {
+  const cupti::GraphTraceRecord record = {cupti::kGraphTrace, 99, 5, 9, 1, 4, 2, 7};
+  const Read read = ReadOf(record);
   ASSERT_EQ(read.use, ActivityUse::kActivity);
-  EXPECT_EQ(read.activity.kind, GpuActivityKind::kOverhead);
+  EXPECT_EQ(read.activity.kind, GpuActivityKind::kGraph);
+  EXPECT_EQ(read.activity.start_ns, 5u);
   EXPECT_EQ(read.activity.end_ns, 9u);
+  EXPECT_EQ(read.activity.correlation, 99u);
+  EXPECT_EQ(read.activity.graph, 4u);
+  EXPECT_EQ(read.activity.stream, 7u);
 }
 
 TEST(ActivityTest, WhatHasNoTimesIsNoActivity) {
@@ -176,11 +177,8 @@ TEST(ActivityTest, WhatHasNoTimesIsNoActivity) {
 
 TEST(ActivityTest, AnotherClock) {
   cupti::KernelRecord record = Kernel();
-  record.queued = 0;
   Read read = ReadOf(record, kNew, 5000);
   EXPECT_EQ(read.activity.start_ns, 6000u);
-  EXPECT_EQ(read.activity.submitted_ns, 5950u);
-  EXPECT_EQ(read.activity.queued_ns, 0u);  // unknown stays unknown
   EXPECT_EQ(ReadOf(record, kNew, -500).activity.start_ns, 500u);
 }
 
@@ -381,7 +379,8 @@ SAME(CUpti_ActivityMemcpyPtoP4, graphId, cupti::MemcpyPeerRecord, graph);
 SAME(CUpti_ActivityMemset4, memoryKind, cupti::MemsetRecord, memory);
 SAME(CUpti_ActivityMemset4, correlationId, cupti::MemsetRecord, correlation);
 SAME(CUpti_ActivityMemset4, graphId, cupti::MemsetRecord, graph);
-SAME(CUpti_ActivityOverhead3, end, cupti::OverheadRecord, end);
+SAME(CUpti_ActivityGraphTrace2, streamId, cupti::GraphTraceRecord, stream);
+SAME(CUpti_ActivityGraphTrace2, end, cupti::GraphTraceRecord, end);
 SAME(CUpti_ActivityDevice5, globalMemoryBandwidth, cupti::DeviceRecord, memory_bandwidth_kb_per_s);
 SAME(CUpti_ActivityDevice5, numMultiprocessors, cupti::DeviceRecord, multiprocessors);
 SAME(CUpti_ActivityDevice5, computeCapabilityMajor, cupti::DeviceRecord, compute_major);
@@ -393,6 +392,7 @@ SAME(CUpti_CallbackData, correlationId, cupti::CallbackData, correlation);
 SAME(CUpti_GraphData, originalNode, cupti::GraphData, original_node);
 SAME(CUpti_ResourceData, resourceDescriptor, cupti::ResourceData, descriptor);
 static_assert(sizeof(CUpti_SubscriberParams) == sizeof(cupti::SubscriberParams));
+SAME_NUMBER(CUPTI_ACTIVITY_KIND_GRAPH_TRACE, cupti::kGraphTrace);
 SAME_NUMBER(CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER, cupti::kPerThreadBuffers);
 SAME_NUMBER(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, cupti::kZeroedBuffers);
 SAME_NUMBER(CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING, cupti::kModuleUnloadStarting);

@@ -43,7 +43,6 @@ TEST(ConfigTest, Defaults) {
   EXPECT_EQ(config.gpu, GpuMode::kAuto);
   EXPECT_EQ(config.onednn, OneDnnMode::kAuto);
   EXPECT_FALSE(config.monotonic_clock);
-  EXPECT_FALSE(config.gpu_queue_times);
   EXPECT_STREQ(config.complaint, "");
 }
 

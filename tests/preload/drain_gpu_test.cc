@@ -56,7 +56,6 @@ GpuActivityRecord Kernel(uint32_t name, uint64_t start_ns, uint64_t duration_ns,
   kernel.end_ns = start_ns + duration_ns;
   kernel.correlation = correlation;
   kernel.kernel = name;
-  kernel.context = 1;
   kernel.stream = 7;
   for (uint32_t i = 0; i < 3; ++i) kernel.grid[i] = 10 + i;
   for (uint32_t i = 0; i < 3; ++i) kernel.block[i] = 20 + i;
@@ -107,17 +106,14 @@ std::vector<std::string> Activities(const trace::Trace& trace) {
       correlation += batch.correlation_delta(i);
       std::string line = trace::GpuTimeSource_Name(batch.source()).substr(9) + " " +
                          trace::GpuActivityBatch::Kind_Name(batch.kind(i)) + " " + std::to_string(batch.device(i)) +
-                         "/" + std::to_string(batch.context(i)) + "/" + std::to_string(batch.stream(i)) + " " +
-                         std::to_string(start - kNow) + "+" + std::to_string(batch.duration_ns(i)) + " #" +
-                         std::to_string(correlation);
+                         "/" + std::to_string(batch.stream(i)) + " " + std::to_string(start - kNow) + "+" +
+                         std::to_string(batch.duration_ns(i)) + " #" + std::to_string(correlation);
       if (batch.kernel_iid(i) != 0) line += " " + kernels.at(batch.kernel_iid(i));
       add("bytes ", At(batch.bytes(), i), &line);
       add("direction ", At(batch.direction(), i), &line);
       add("memory ", At(batch.host_memory(), i), &line);
       add("node ", At(batch.graph_node(), i), &line);
       add("graph ", At(batch.graph(), i), &line);
-      add("queued ", At(batch.queued_before_ns(), i), &line);
-      add("submitted ", At(batch.submitted_before_ns(), i), &line);
       add("thread ", At(batch.thread_id(), i), &line);
       add("sequence ", At(batch.sequence(), i), &line);
       lines.push_back(line);
@@ -185,10 +181,7 @@ TEST(DrainGpuTest, ActivitiesComeOutAsTheyWentIn) {
   RingProducer ring = session.Producer(0);
   PutThread(&ring, 1, "dlhook-gpu");
   PutActivity(&ring, Kernel(name, kNow, 4000, 120));
-  GpuActivityRecord queued = Kernel(name, kNow + 5000, 10, 121);
-  queued.queued_ns = kNow + 4000;
-  queued.submitted_ns = kNow + 5000;
-  PutActivity(&ring, queued);
+  PutActivity(&ring, Kernel(name, kNow + 5000, 10, 121));
   PutActivity(&ring, CopyToDevice(kNow - 7000, 1800, 119, 65536));  // reported late
   GpuActivityRecord peer = CopyToDevice(kNow + 9000, 5, uint32_t{1} << 31, uint64_t{1} << 40);
   peer.device = 1;
@@ -204,12 +197,12 @@ TEST(DrainGpuTest, ActivitiesComeOutAsTheyWentIn) {
   const std::string bytes = DrainAll(&session);
   const trace::Trace trace = ParseTrace(bytes);
   EXPECT_THAT(Activities(trace),
-              ElementsAre("CUPTI KERNEL 0/1/7 0+4000 #120 _Z4axpyifPKfPf<10,22>",
-                          "CUPTI KERNEL 0/1/7 5000+10 #121 _Z4axpyifPKfPf<10,22> queued 1001 submitted 1",
-                          "CUPTI COPY 0/1/7 18446744073709544616+1800 #119 bytes 65536 direction 1 memory 3",
-                          "CUPTI COPY 1/1/7 9000+5 #2147483648 bytes 1099511627776 direction 1 memory 3 node "
+              ElementsAre("CUPTI KERNEL 0/7 0+4000 #120 _Z4axpyifPKfPf<10,22>",
+                          "CUPTI KERNEL 0/7 5000+10 #121 _Z4axpyifPKfPf<10,22>",
+                          "CUPTI COPY 0/7 18446744073709544616+1800 #119 bytes 65536 direction 1 memory 3",
+                          "CUPTI COPY 1/7 9000+5 #2147483648 bytes 1099511627776 direction 1 memory 3 node "
                           "12884901893 graph 3",
-                          "EVENTS OP 0/1/7 10000+500 #0 thread 2 sequence 77"));
+                          "EVENTS OP 0/7 10000+500 #0 thread 2 sequence 77"));
   EXPECT_EQ(trace.ByteSizeLong(), bytes.size()) << "as short as libprotobuf writes it";
   const auto& kernels = trace.packet(4).interned().gpu_kernel();
   ASSERT_EQ(kernels.size(), 1) << "one kernel, launched twice";
@@ -286,7 +279,6 @@ TEST(DrainGpuTest, BadRecordsSayAsMuchAsTheyCan) {
   PutThread(&ring, 1, "main");
   GpuActivityRecord odd = Kernel(4711, kNow, 0, 1);  // no such definition
   odd.end_ns = kNow - 1;
-  odd.queued_ns = kNow + 5;  // after its beginning
   odd.source = static_cast<GpuTimeSource>(9);
   PutActivity(&ring, odd);
   odd.kind = static_cast<GpuActivityKind>(200);
@@ -301,8 +293,7 @@ TEST(DrainGpuTest, BadRecordsSayAsMuchAsTheyCan) {
   Put(&ring, RecordType::kGpuDevice, device, "short");
   const std::string bytes = DrainAll(&session);
   const trace::Trace trace = ParseTrace(bytes);
-  EXPECT_THAT(Activities(trace),
-              ElementsAre("NONE KERNEL 0/1/7 0+0 #1 ?<10,22> queued 1", "NONE UNKNOWN 0/1/7 0+0 #1 queued 1"));
+  EXPECT_THAT(Activities(trace), ElementsAre("NONE KERNEL 0/7 0+0 #1 ?<10,22>", "NONE UNKNOWN 0/7 0+0 #1"));
   EXPECT_THAT(Links(trace), SizeIs(0));
   EXPECT_THAT(Nodes(trace), SizeIs(0));
   EXPECT_THAT(Windows(trace), SizeIs(0));
@@ -350,8 +341,8 @@ TEST(DrainGpuTest, AnotherDrainTakesOver) {
   second.Finish(ProcessEnd::kVanished, false);
   const trace::Trace trace = ParseTrace(std::string(first_sink.buffer().data(), first_sink.buffer().size()) +
                                         std::string(second_sink.buffer().data(), second_sink.buffer().size()));
-  EXPECT_THAT(Activities(trace), ElementsAre("CUPTI KERNEL 0/1/7 0+1 #1 _Z4axpyifPKfPf<10,22>",
-                                             "CUPTI KERNEL 0/1/7 5+1 #2 _Z4axpyifPKfPf<10,22>"));
+  EXPECT_THAT(Activities(trace), ElementsAre("CUPTI KERNEL 0/7 0+1 #1 _Z4axpyifPKfPf<10,22>",
+                                             "CUPTI KERNEL 0/7 5+1 #2 _Z4axpyifPKfPf<10,22>"));
   EXPECT_THAT(Links(trace), ElementsAre("1: 10 #1 of 1", "1: 20 #2 of 2"));
   EXPECT_THAT(Losses(trace), ElementsAre(Pair("GPU_RECORDS_DROPPED ring full", 5u)));
 }
@@ -380,7 +371,7 @@ TEST(DrainGpuTest, ManyKernelsStartTheDictionaryOver) {
   EXPECT_EQ(resets, 1);
   const std::vector<std::string> activities = Activities(trace), links = Links(trace);
   ASSERT_THAT(activities, SizeIs(kKernels));
-  EXPECT_EQ(activities[kKernels - 1], "CUPTI KERNEL 0/1/7 19999+1 #19999 _Z4axpyifPKfPf<19999,22>");
+  EXPECT_EQ(activities[kKernels - 1], "CUPTI KERNEL 0/7 19999+1 #19999 _Z4axpyifPKfPf<19999,22>");
   ASSERT_THAT(links, SizeIs(kKernels));
   EXPECT_EQ(links[kKernels - 1], "1: 19999 #19999 of 19999");
   EXPECT_THAT(Nodes(trace), SizeIs(kKernels));

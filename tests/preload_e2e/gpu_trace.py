@@ -10,8 +10,8 @@ from e2e import one
 # Times are CLOCK_REALTIME. `kernel`: the mangled name, "" if there is none. `call`: (thread_id, sequence) of the
 # requesting call, None: not known; for a graph's nodes that of the launch.
 Activity = collections.namedtuple(
-    "Activity", "kind source device context stream start_ns end_ns correlation kernel grid block bytes direction "
-    "host_memory graph_node graph queued_ns submitted_ns call")  # fmt: skip
+    "Activity", "kind source device stream start_ns end_ns correlation kernel grid block bytes direction "
+    "host_memory graph_node graph call")  # fmt: skip
 Node = collections.namedtuple("Node", "node original call")
 DIRECTIONS = ("unknown", "HtoD", "DtoH", "DtoD", "HtoH", "peer", "set")
 HOST_MEMORY = ("none", "unknown", "pageable", "pinned", "managed")
@@ -61,24 +61,21 @@ class GpuTrace(e2e.TraceWithOperands):
                 raise ValueError(f"{name}: {len(values)} of {count}")
             return values or [0] * count
 
-        names = ("device", "context", "stream", "start_delta_ns", "duration_ns", "correlation_delta", "kernel_iid",
-                 "bytes", "direction", "host_memory", "graph_node", "graph", "queued_before_ns",
-                 "submitted_before_ns", "thread_id", "sequence")  # fmt: skip
+        names = ("device", "stream", "start_delta_ns", "duration_ns", "correlation_delta", "kernel_iid",
+                 "bytes", "direction", "host_memory", "graph_node", "graph", "thread_id", "sequence")  # fmt: skip
         start, correlation = one(data, "base_start_ns", 0), 0
         for kind, row in zip(data.get("kind", []), zip(*map(column, names), strict=True), strict=True):
             row = dict(zip(names, row, strict=True))
             start += row["start_delta_ns"]
             correlation += row["correlation_delta"]
             kernel = self._kernels.get(row["kernel_iid"], {})
-            queued, submitted = (start - (row[name] - 1) if row[name] else None
-                                 for name in ("queued_before_ns", "submitted_before_ns"))
             grid, block = (tuple(one(kernel, f"{what}_{axis}", 0) for axis in "xyz") for what in ("grid", "block"))
             self._activities.append(Activity(
-                kind, source, row["device"], row["context"], row["stream"], start, start + row["duration_ns"],
+                kind, source, row["device"], row["stream"], start, start + row["duration_ns"],
                 correlation, self._strings.get(one(kernel, "name_iid", 0), ""), grid, block, row["bytes"],
                 DIRECTIONS[row["direction"]], HOST_MEMORY[row["host_memory"]],
                 row["graph_node"], row["graph"],
-                queued, submitted, (row["thread_id"], row["sequence"]) if row["thread_id"] else None))  # fmt: skip
+                (row["thread_id"], row["sequence"]) if row["thread_id"] else None))  # fmt: skip
 
     def _add_links(self, data):
         thread = one(data, "thread_id", 0)

@@ -121,7 +121,6 @@ void EventKeeper::TakeGpu(const Event& event) {
                        .bytes = Clamped<uint64_t>(event.bytes),
                        .name = name,
                        .kernel = event.category == Category::kKernel ? KernelOf(event, name) : 0,
-                       .context = Clamped<uint32_t>(event.context),
                        .stream = static_cast<uint32_t>(event.stream),
                        .device = Clamped<uint32_t>(event.device),
                        .category = event.category});

@@ -27,7 +27,6 @@ struct GpuEvent {
   uint64_t bytes;
   uint32_t name;    // in KeptEvents.names
   uint32_t kernel;  // in KeptEvents.kernels
-  uint32_t context;
   uint32_t stream;
   uint32_t device;
   Category category;

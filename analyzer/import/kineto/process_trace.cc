@@ -228,7 +228,6 @@ class ProcessTrace {
                       : event.category == Category::kCopy ? trace::GpuActivityBatch::COPY
                                                           : trace::GpuActivityBatch::SET);
       batch->add_device(event.device);
-      batch->add_context(event.context);
       batch->add_stream(event.stream);
       batch->add_start_delta_ns(event.start_ns - std::exchange(start_ns, event.start_ns));
       batch->add_duration_ns(static_cast<uint64_t>(event.duration_ns));

@@ -141,7 +141,6 @@ const Known* FindKnown(string_view name) {
       {"Sequence number", {.number = &Event::sequence}},
       {"correlation", {.number = &Event::correlation}},
       {"device", {.number = &Event::device}},
-      {"context", {.number = &Event::context}},
       {"stream", {.number = &Event::stream}},
       {"wait_on_stream", {.number = &Event::event_stream}},
       {"bytes", {.number = &Event::bytes}},

@@ -53,7 +53,6 @@ struct Event {
   int64_t sequence = -1;  // of autograd
   int64_t correlation = -1;
   int64_t device = 0;
-  int64_t context = 0;
   int64_t stream = 0;
   int64_t event_stream = -1;  // that an event was recorded on, which a call waits for
   int64_t bytes = 0;

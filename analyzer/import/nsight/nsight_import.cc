@@ -279,7 +279,6 @@ class NsightReader {
     if (!has_process) event.process = processes_.begin()->first;  // of old versions
     event.correlation = row.Number(3);
     event.device = row.Number(4);
-    event.context = row.Number(5);
     event.stream = row.Number(6);
     return event;
   }

@@ -26,8 +26,8 @@ struct LaunchesKey {
 };
 
 struct LaunchGroup : LaunchesKey {
-  Times host_ns, wait_ns, gpu_ns, queued_ns;  // without first launches
-  int64_t host_bound = 0;                     // launches that took the host longer than the GPU
+  Times host_ns, wait_ns, gpu_ns;  // without first launches
+  int64_t host_bound = 0;          // launches that took the host longer than the GPU
   int64_t first_count = 0;
   int64_t first_host_ns = 0;
   int64_t host_total_ns = 0;
@@ -81,9 +81,6 @@ void Add(const TraceModel& model, const Launch& launch, LaunchGroup* group) {
   group->gpu_ns.push_back(launch.busy_ns);
   group->wait_ns.push_back(NotNegative(gpu.start_ns[launch.first] - model.calls.start_ns[launch.call]));
   group->host_bound += launch.busy_ns < host_ns ? 1 : 0;
-  const int64_t queued_ns = gpu.queued_ns.empty() ? GpuActivityColumns::kNotKnown : gpu.queued_ns[launch.first];
-  if (queued_ns == GpuActivityColumns::kNotKnown) return;
-  group->queued_ns.push_back(NotNegative(gpu.start_ns[launch.first] - queued_ns));
 }
 
 LaunchMap Collect(const TraceModel& model) {
@@ -94,20 +91,9 @@ LaunchMap Collect(const TraceModel& model) {
     Add(model, launch, &GroupOf(key, groups));
   }
   for (auto& [key, group] : groups) {
-    for (Times* times : {&group.host_ns, &group.wait_ns, &group.gpu_ns, &group.queued_ns}) absl::c_sort(*times);
+    for (Times* times : {&group.host_ns, &group.wait_ns, &group.gpu_ns}) absl::c_sort(*times);
   }
   return groups;
-}
-
-// Waits are differences, not durations: in a damaged trace their sum may overflow 64 bits.
-auto MeanOf(Times LaunchGroup::*sorted) {
-  return [sorted](const LaunchGroup& group) -> Cell {
-    const Times& times = group.*sorted;
-    if (times.empty()) return std::monostate();
-    __int128 sum = 0;
-    for (int64_t value : times) sum += value;
-    return static_cast<int64_t>(std::llround(static_cast<double>(sum) / static_cast<double>(times.size())));
-  };
 }
 
 auto Quantile(Times LaunchGroup::*sorted, double part) {
@@ -137,20 +123,9 @@ TypedColumns<LaunchGroup> LaunchesColumns(const TraceModel& model) {
       {PercentColumn("launch_bound_percent", Better::kLower),
        "Launches that took the host longer than the GPU: a stream of these leaves the GPU idle.",
        [](const LaunchGroup& group) { return Percent(group.host_bound, std::ssize(group.host_ns)); }},
-      {Detail(TimeColumn("host_mean")), "Mean duration of the launching call.", MeanOf(&LaunchGroup::host_ns)},
       {Detail(TimeColumn("host_p95")), "95 % of the calls took at most this long.",
        Quantile(&LaunchGroup::host_ns, 0.95)},
-      {Detail(TimeColumn("host_max")), "The longest call.", Quantile(&LaunchGroup::host_ns, 1)},
-      {Detail(TimeColumn("wait_mean")), "Mean from the start of the call until the GPU started.",
-       MeanOf(&LaunchGroup::wait_ns)},
       {Detail(TimeColumn("wait_p95")), "95 % waited at most this long.", Quantile(&LaunchGroup::wait_ns, 0.95)},
-      {Detail(TimeColumn("wait_max")), "The longest wait.", Quantile(&LaunchGroup::wait_ns, 1)},
-      {Detail(TimeColumn("queue_time")),
-       "Median from when CUPTI saw it queued until it began; needs DLHOOK_GPU_QUEUE=on.",
-       Quantile(&LaunchGroup::queued_ns, 0.5)},
-      {Detail(TimeColumn("gpu_mean")), "Mean GPU time of the work of one launch.", MeanOf(&LaunchGroup::gpu_ns)},
-      {Detail(TimeColumn("gpu_p95")), "95 % of the launches cause at most this GPU time.",
-       Quantile(&LaunchGroup::gpu_ns, 0.95)},
       {Detail(NumberColumn("first_launches")),
        "The process's first launches of a kernel, which also load it (CUDA loads kernels lazily).",
        &LaunchGroup::first_count},

@@ -376,7 +376,7 @@ class Summer {
     size_t count = 0;
     for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
       std::vector<Interval>& measured = measured_.emplace_back(steps_.Of(process));
-      const IntervalSet blind = GpuBlindTime(model_, process);
+      const IntervalSet blind = GpuUnmeasuredTime(model_, process);
       std::erase_if(measured, [&](const Interval& step) { return blind.CoveredNs(step.start_ns, step.end_ns) > 0; });
       count += measured.size();
     }

@@ -176,7 +176,6 @@ void Activities(int count, const std::function<void(int, trace::GpuActivityBatch
       batch->set_base_start_ns(1000000000000000000 + static_cast<uint64_t>(i) * 10);
     }
     batch->add_kind(trace::GpuActivityBatch::KERNEL);
-    batch->add_context(1);
     batch->add_start_delta_ns(10);
     batch->add_duration_ns(500);
     batch->add_correlation_delta(0);

@@ -93,7 +93,6 @@ TEST(StepSliceTest, WorkOfGpusBelongsToTheStepThatAskedForIt) {
               {.start_ns = fifth.start_ns, .bytes = 5}},
              &model);
   model.gpu_windows = {{0, model.start_ns, model.end_ns, GpuTimeSource::kCupti, ""}};
-  model.gpu_overhead = {{third.start_ns, third.start_ns + 5}, {fifth.start_ns, fifth.start_ns + 5}};
   std::vector<StepTrack> tracks = {track};
   tracks[0].steps = {third};
   ComparedSteps steps = ChooseSteps(run.analysis().steps(), StepKind::kTraining);
@@ -105,7 +104,6 @@ TEST(StepSliceTest, WorkOfGpusBelongsToTheStepThatAskedForIt) {
   EXPECT_EQ(gpu.call[0], kNone) << "lies in no step of these";
   EXPECT_EQ(gpu.launch_call[1], kNone);
   EXPECT_EQ(gpu.call[2], gpu.launch_call[0]);
-  EXPECT_EQ(slice.model().gpu_overhead.size(), 1u);
   EXPECT_EQ(slice.model().gpu_windows.size(), 1u);
   EXPECT_EQ(slice.model().gpu_devices.size(), 1u);
   const std::vector<Place>& places = slice.analysis().attribution().of_gpu;

@@ -359,6 +359,28 @@ TEST(GpuIdleTableTest, StepsThatWereMeasuredInPartAreLeftOut) {
   EXPECT_DOUBLE_EQ(Real(program.Run("kernels"), 0, "per_step"), 1);
 }
 
+// The host is steps ahead of its GPU: what was requested before a window runs in it, and is not told.
+TEST(GpuIdleTableTest, AWindowBehindWhichOlderWorkRunsIsKnownFromItsFirstWork) {
+  constexpr int64_t kUs = 1000;
+  for (const int64_t waits_ns : {0 * kUs, 150 * kUs}) {
+    GpuProgram program;
+    program.Steps({0, 100 * kUs, 200 * kUs, 300 * kUs, 400 * kUs});
+    for (int64_t at_ns = 0; at_ns < 400 * kUs; at_ns += 100 * kUs) {
+      if (at_ns == 100 * kUs) continue;
+      const int64_t start_ns = at_ns + 10 * kUs + (at_ns > 0 ? waits_ns : 0);
+      program.Work(Kernel(at_ns + 5 * kUs, start_ns, start_ns + 80 * kUs));
+    }
+    program.builder().model().gpu_windows = {{0, 0, 100 * kUs, GpuTimeSource::kCupti, ""},
+                                             {0, 100 * kUs, 200 * kUs, GpuTimeSource::kNone, "between"},
+                                             {0, 200 * kUs, 400 * kUs, GpuTimeSource::kCupti, ""}};
+    program.Build(600 * kUs);
+    const Table devices = program.Run("devices");
+    EXPECT_EQ(Integer(devices, 0, "steps"), waits_ns == 0 ? 2 : 1);
+    EXPECT_EQ(Integer(devices, 0, "compute"), (waits_ns == 0 ? 160 : 80) * kUs);
+    EXPECT_EQ(Integer(devices, 0, "idle"), (waits_ns == 0 ? 40 : 20) * kUs);
+  }
+}
+
 TEST(GpuIdleTableTest, RunsWithoutTimesOfGpusSayNothing) {
   GpuProgram program;
   program.Build(1000);

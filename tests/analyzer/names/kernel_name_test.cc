@@ -46,7 +46,9 @@ TEST(KernelNameTest, CollectivesAreThoseOfAnyLibrary) {
         "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<float>(float)",
         "void tensorrt_llm::kernels::oneShotAllReduceKernel<__half, 8>(tensorrt_llm::kernels::Params)",
         "void deep_ep::intranode::dispatch<8, 768>(int4*)", "nvshmemi_transfer_rma_nbi",
-        "void quickreduce::allreduce_prototype_twoshot<A>(A)", "mnnvl_moe_prepare"}) {
+        "void quickreduce::allreduce_prototype_twoshot<A>(A)", "mnnvl_moe_prepare",
+        "void pplx::dispatchKernel<10, true>(int*)",
+        "c10d::symmetric_memory::(anonymous namespace)::barrier_kernel(unsigned int**, int)"}) {
     EXPECT_TRUE(IsCollectiveKernel(Demangle(name))) << name;
   }
   for (const char* name : {"void oneflow::SoftmaxBlockSMem<BlockAllReduce, float>(float)", "broadcast_kernel",

@@ -68,7 +68,6 @@ TEST(GpuModelTest, WorkIsJoinedToTheCallThatAskedForIt) {
   EXPECT_EQ(gpu.host_memory[1], HostMemory::kPinned);
   EXPECT_THAT(gpu.device, ElementsAre(0u, 0u, 0u, 0u, 1u));
   EXPECT_EQ(gpu.source[0], GpuTimeSource::kCupti);
-  EXPECT_THAT(gpu.queued_ns, IsEmpty()) << "nothing tells";
   EXPECT_THAT(gpu.scope, IsEmpty()) << "there are none";
   ASSERT_THAT(model.gpu_kernels, SizeIs(1));
   EXPECT_EQ(gpu.kernel[0], 0u);
@@ -95,6 +94,35 @@ TEST(GpuModelTest, WhatNobodyAskedForIsOddWhereCuptiMeasured) {
   EXPECT_EQ(model.gpu_windows[0].end_ns, 700);
   EXPECT_EQ(model.gpu_windows[1].end_ns, 1000);
   EXPECT_EQ(model.gpu_windows[1].reason, "torch.profiler");
+}
+
+TEST(GpuModelTest, WorkThatLastsBeyondTheNextButOneOfItsStreamIsDamaged) {
+  const int64_t kMs = 1'000'000;
+  const auto durations = [&](uint32_t stream, uint32_t graph) {
+    return LoadText(Start() +
+                    GpuActivityText({{.start_ns = 1, .duration_ns = 3 * kMs, .stream = 7},
+                                     {.start_ns = kMs, .duration_ns = 900 * kMs, .stream = stream, .graph = graph},
+                                     {.start_ns = 4 * kMs, .duration_ns = 5, .stream = 7},
+                                     {.start_ns = 5 * kMs, .duration_ns = 5, .stream = 7}}) +
+                    Footer(9 * kMs));
+  };
+  EXPECT_EQ(durations(7, 0).gpu.DurationNs(1), 0);
+  EXPECT_EQ(durations(7, 0).gpu.DurationNs(0), 3 * kMs) << "it overlaps by less than the slack: a programmatic launch";
+  EXPECT_EQ(OddityCount(durations(7, 0), "next but one"), 1);
+  EXPECT_EQ(durations(8, 0).gpu.DurationNs(1), 900 * kMs);
+  EXPECT_EQ(durations(7, 3).gpu.DurationNs(1), 900 * kMs);
+}
+
+// CUPTI still had what a killed process did last.
+TEST(GpuModelTest, OfAKilledProcessTimesAreKnownUntilItsLastWork) {
+  const std::string text = Start() + Calls(1, 8) + GpuWindowText(1, trace::GPU_TIME_CUPTI) +
+                           GpuActivityText({{.start_ns = 1200, .duration_ns = 50, .correlation = 1}});
+  const TraceModel killed = LoadText(text);
+  ASSERT_THAT(killed.gpu_windows, SizeIs(2));
+  EXPECT_EQ(killed.gpu_windows[0].end_ns, 1250);
+  EXPECT_EQ(killed.gpu_windows[1].source, GpuTimeSource::kNone);
+  EXPECT_EQ(killed.gpu_windows[1].end_ns, killed.end_ns);
+  EXPECT_THAT(LoadText(text + Footer(9000, 8)).gpu_windows, SizeIs(1));
 }
 
 TEST(GpuModelTest, WorkWithoutWindowsHasOne) {
@@ -197,6 +225,7 @@ TEST(GpuModelTest, WorkBeginsAfterItsRequestAndEndsBeforeAWaitForItReturns) {
   const TraceModel behind = WithClockAhead(-100 * kUs, true, true);
   EXPECT_EQ(moved_ns(behind, -100 * kUs), 80 * kUs);
   EXPECT_EQ(OddityCount(behind, "clock is behind the host's by 80 us"), 1);
+  EXPECT_EQ(moved_ns(WithClockAhead(-5000 * kUs, true, true), -5000 * kUs), 4980 * kUs);
   const TraceModel right = WithClockAhead(0, true, true);
   EXPECT_EQ(moved_ns(right, 0), 0);
   EXPECT_THAT(right.oddities, IsEmpty());
@@ -269,15 +298,12 @@ TEST(GpuModelTest, ScopesAreThoseAroundTheCallOrTheMomentOfAsking) {
   EXPECT_THAT(names, ElementsAre("aten::conv2d", "step", "aten::conv2d", "step", ""));
 }
 
-TEST(GpuModelTest, QueueTimesAndOverhead) {
+TEST(GpuModelTest, OverheadIsNoWork) {
   const TraceModel model =
-      LoadText(Start() + GpuActivityText({{.start_ns = 500, .duration_ns = 5, .queued_ns = 300, .submitted_ns = 500},
+      LoadText(Start() + GpuActivityText({{.start_ns = 500, .duration_ns = 5},
                                           {.start_ns = 600, .duration_ns = 5},
                                           {.kind = Activity::OVERHEAD, .start_ns = 100, .duration_ns = 50}}));
   EXPECT_THAT(model.gpu.start_ns, ElementsAre(500, 600));
-  EXPECT_THAT(model.gpu.queued_ns, ElementsAre(300, kNotKnown));
-  EXPECT_THAT(model.gpu.submitted_ns, ElementsAre(500, kNotKnown));
-  EXPECT_THAT(model.gpu_overhead, ElementsAre(std::pair<int64_t, int64_t>(100, 150)));
 }
 
 TEST(GpuModelTest, ProcessesStandOneAfterAnother) {
@@ -292,13 +318,12 @@ TEST(GpuModelTest, ProcessesStandOneAfterAnother) {
       "link_delta: -1 base_first_sequence: 1 first_sequence_delta: 0 call_count: 9 } }\n";
   const std::string two = Start() + Calls(1, 1) + scope + GpuLinkText(1, {{1, 1, 1100}}) +
                           GpuKernelText(9, "_Z4axpyv") +
-                          GpuActivityText({{.start_ns = 1200, .correlation = 1, .kernel_iid = 9, .queued_ns = 1150}});
+                          GpuActivityText({{.start_ns = 1200, .correlation = 1, .kernel_iid = 9}});
   const TraceModel model = LoadTexts({{"1.dlh", one}, {"2.dlh", two}, {"3.dlh", one}});
   EXPECT_THAT(model.gpu.start_ns, ElementsAre(2200, 1200, 2200));
   EXPECT_THAT(model.gpu.launch_call, ElementsAre(1u, 2u, 4u));
   EXPECT_THAT(model.gpu.kernel, ElementsAre(0u, 0u, 0u)) << "distinct over the run";
   EXPECT_THAT(model.gpu.device, ElementsAre(0u, 2u, 3u));
-  EXPECT_THAT(model.gpu.queued_ns, ElementsAre(kNotKnown, 1150, kNotKnown));
   EXPECT_THAT(model.gpu.scope, ElementsAre(kNone, 0u, kNone));
   ASSERT_THAT(model.gpu_devices, SizeIs(5));
   EXPECT_EQ(model.gpu_devices[0].process, 0u);
