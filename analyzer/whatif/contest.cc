@@ -44,7 +44,8 @@ Speed SpeedOf(const std::vector<double>& log_ratios, double alpha) {
 }
 
 Speed Contest::speed(size_t variation) const {
-  return SpeedOf(log_ratios_[variation], kContestAlpha / static_cast<double>(log_ratios_.size()));
+  const auto all = static_cast<double>(log_ratios_.size()), place = static_cast<double>(variation + 1);
+  return SpeedOf(log_ratios_[variation], kContestAlpha * (all + 1) / (all * place * (place + 1)));
 }
 
 void Contest::Add(size_t variation, double base_ns, double ns) {

@@ -9,8 +9,9 @@
 //
 //     a = 1 + n kEffect        q = (a / alpha^2)^(1/n)        bound = s / sqrt(n) * sqrt((n - 1) (q - 1) / (1 - q / a))
 //
-// bounds |m - truth| in all rounds together with the probability 1 - alpha; while q >= a nothing is known. Alpha is divided by
-// the number of variations (Bonferroni), so that of all contests of equal programs at most kContestAlpha tell any difference.
+// bounds |m - truth| in all rounds together with the probability 1 - alpha; while q >= a nothing is known. Alpha is divided among
+// the variations: the i-th of n, which are in the order of what they promise, has (n + 1) / (n i (i + 1)) of it. So of all contests
+// of equal programs at most kContestAlpha tell any difference, and a large gain that a finding suggests needs four rounds.
 // It assumes that the logarithms scatter normally; contest_test measures what happens where they do not.
 #pragma once
 

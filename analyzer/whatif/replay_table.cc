@@ -315,10 +315,11 @@ std::vector<Table> ReplayTables(const ReplayedRun& run) {
 ReplayFile ReplayFileOf(const TraceModel& model) {
   const ProcessInfo& process = model.processes.front();
   const int64_t began_s = (process.start_ns + process.realtime_offset_ns.value_or(0)) / 1'000'000'000;
-  return {process.path + ".replay", absl::StrCat("dlhook replay\t", began_s, "\n")};
+  return {process.path.empty() ? "" : process.path + ".replay", absl::StrCat("dlhook replay\t", began_s, "\n")};
 }
 
 absl::Status KeepReplay(const ReplayFile& file, const ReplayedRun& run, const std::string& how) {
+  if (file.path.empty()) return absl::NotFoundError("the run has no file");
   std::string text = absl::StrCat(file.first_line, how, "\n");
   for (const Replayed& replayed : run.problems) {
     const auto& [problem, base, variants] = replayed;
@@ -356,7 +357,8 @@ void AddReplayed(const TraceModel& model, Table* table) {
   for (absl::string_view line : lines) {
     const Cells cells = absl::StrSplit(line, '\t');
     double ns = 0, speed = 0;
-    if (cells.size() != 11 || !absl::SimpleAtod(cells[9], &ns) || !absl::SimpleAtod(cells[10], &speed)) continue;
+    const bool is_whole = cells.size() == 11 && absl::SimpleAtod(cells[9], &ns) && absl::SimpleAtod(cells[10], &speed);
+    if (!is_whole || !(ns < 1e15 && speed < 1e6)) continue;  // or anybody's
     const std::string &by = cells[6], &way = cells[7], &implementation = cells[8];
     const char* const between = way.empty() || implementation.empty() ? "" : ": ";
     if (!is_choices)

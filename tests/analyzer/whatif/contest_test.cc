@@ -84,6 +84,18 @@ TEST(ContestTest, AHalfMoreIsFoundAndFivePercentNeverMissedTheWrongWay) {
   }
 }
 
+// What findings suggest comes first. With alpha in equal parts its interval was twice as wide after as many rounds.
+TEST(ContestTest, TheFirstNeedsFewRounds) {
+  Contest contest(13);
+  for (const double ns : {15, 18, 12, 16}) {
+    EXPECT_EQ(contest.outcome(0), Outcome::kNotDecided);
+    contest.Add(0, 100, ns);
+    contest.Add(12, 100, ns);
+  }
+  EXPECT_EQ(contest.outcome(0), Outcome::kFaster);
+  EXPECT_EQ(contest.outcome(12), Outcome::kNotDecided);
+}
+
 TEST(ContestTest, IntervalsContainTheTruthInAllRounds) {
   std::mt19937 random(4713);
   std::normal_distribution<double> normal;

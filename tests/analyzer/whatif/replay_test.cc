@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -342,6 +343,12 @@ TEST(ReplayTables, AreKeptForTheRunsOwn) {
   EXPECT_EQ(Integer(candidates, 1, "time"), 500);
   EXPECT_EQ(Text(candidates, 3, "notes"), "oneDNN 2.6.3, formats: own");
   EXPECT_EQ(Text(candidates, 5, "source"), "replay");
+  std::ofstream file(ReplayFileOf(model).path, std::ios::app);  // lines that are none
+  file << "a\tb\n\n1\t2\t3\t4\t5\t6\t7\t8\t9\tinf\t1\n1\t2\t3\t4\t5\t6\t7\t8\t9\t1\tnan\n";
+  file.close();
+  candidates.rows.clear();
+  AddReplayed(model, &candidates);
+  EXPECT_EQ(candidates.rows.size(), 6U);
   model.processes.front().start_ns += 2'000'000'000;  // a later run, whose trace has the same name
   kept = algorithms;
   AddReplayed(model, &kept);
