@@ -296,6 +296,9 @@ std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
   const bool is_more_often = growth.late_count >= kMoreOften * growth.early_count;
   const bool is_crowded = !facts.load().is_known || facts.IsAtLeast(facts.load().waiting_ns, kCrowdedPercent);
   if (is_crowded && grown.name.empty()) return {};
+  // How long other threads than the first wait for a processor is not known.
+  const bool is_unknown = !facts.FirstThreadsWorkAlone() && facts.load().runnable > facts.load().allowed;
+  if (is_unknown && !is_more_often) return {};
   if (!is_more_often && may_be_busy && growth.factor() < kMoreThanOthers * thirds.MedianFactorWithout(growth))
     return {};
   const double steps = std::max(thirds.steps(), 1.0);
