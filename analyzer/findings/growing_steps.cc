@@ -334,6 +334,9 @@ std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
   if (!facts.IsAtLeast(gain_ns, kGrowingPercent)) return {};
   const bool is_crowded = !facts.load().is_known || facts.IsAtLeast(facts.load().waiting_ns, kCrowdedPercent);
   if (is_crowded && grown.name.empty()) return {};
+  // How long other threads than the first wait for a processor is not known.
+  const bool is_unknown = !facts.FirstThreadsWorkAlone() && facts.load().runnable > facts.load().allowed;
+  if (is_unknown && !is_more_often) return {};
   const double least = is_of_one ? kAloneMoreThanOthers : kMoreThanOthers;
   if (!is_more_often && may_be_busy && growth.factor() < least * thirds.MedianFactorWithout(growth)) return {};
   Finding finding = {

@@ -207,20 +207,29 @@ double CollatedNumbers(const StepFacts& facts) {
   return tensors;
 }
 
-// An operation of a pipeline of tf.data that runs once for each row, the most frequent one: "Relu"; empty: none.
-std::string ComputedPerRow(const StepFacts& facts) {
-  const auto batch = static_cast<double>(facts.steps().batch);
+// An operation of a pipeline of tf.data that runs once for each row: one that reads or decodes it, else the most frequent one;
+// empty: none.
+struct PerRow {
   std::string op;
+  bool is_read = false;
+};
+PerRow ComputedPerRow(const StepFacts& facts) {
+  constexpr absl::string_view kReads[] = {"Decode", "ReadFile", "Parse"};
+  const auto batch = static_cast<double>(facts.steps().batch);
+  PerRow per_row;
   double most = 0;
   for (const auto& [name, times] : facts.counted().ops) {
     const size_t colon = name.find(':');
-    if (colon == std::string::npos || name[colon + 1] == ':' || times <= most || batch < kLeastRows) continue;
+    if (colon == std::string::npos || name[colon + 1] == ':' || batch < kLeastRows) continue;
     if (std::abs(times - batch) > kOncePerRow * batch) continue;
-    op = name.substr(colon + 1);
-    if (absl::StartsWith(op, "Decode") || absl::StrContains(op, "PyFunc")) return "";  // of one row, by nature
+    const std::string op = name.substr(colon + 1);
+    if (absl::StrContains(op, "PyFunc")) return {};  // of one row, by nature
+    const bool is_read = absl::c_any_of(kReads, [&](auto prefix) { return absl::StartsWith(op, prefix); });
+    if (std::pair(is_read, times) <= std::pair(per_row.is_read, most)) continue;
+    per_row = {op, is_read};
     most = times;
   }
-  return op;
+  return per_row;
 }
 
 // What helps depends on who was late. `now`: workers or threads there are.
@@ -380,10 +389,13 @@ void AdviseOnInput(const StepFacts& facts, double ns, Finding& finding) {
         "free, else ",
         LessWork(preparer));
   }
-  if (const std::string op = preparer == Preparer::kPipeline ? ComputedPerRow(facts) : ""; !op.empty()) {
-    absl::StrAppendFormat(&finding.sentence, " It computes each row on its own: %s runs about %d times a %s.", op,
+  if (const PerRow row = preparer == Preparer::kPipeline ? ComputedPerRow(facts) : PerRow(); !row.op.empty()) {
+    absl::StrAppendFormat(&finding.sentence, " It %s: %s runs about %d times a %s.",
+                          row.is_read ? "reads or decodes each row" : "computes each row on its own", row.op,
                           facts.steps().batch, facts.StepNoun());
-    finding.advice.insert(0, "Dataset.batch(n) before .map(f), where f computes on whole batches. Else: ");
+    finding.advice.insert(0, row.is_read
+                                 ? "If each epoch reads the same, Dataset.cache() behind that. Else: "
+                                 : "Dataset.batch(n) before .map(f), where f computes on whole batches. Else: ");
   }
   if (!is_ours) return;
   if (!met) {

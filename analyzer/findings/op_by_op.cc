@@ -108,9 +108,8 @@ struct Loop {
 };
 
 // By program.
-std::map<std::string, Loop> LoopsOf(const StepFacts& facts) {
+std::map<std::string, Loop> LoopsOf(const StepFacts& facts, const ProgramRuns& runs) {
   const TraceModel& model = facts.model();
-  const ProgramRuns runs = RunsOf(model);
   std::map<std::string, Loop> loops;
   for (auto run = runs.begin(); run != runs.end(); ++run) {
     const auto next = std::next(run);
@@ -128,6 +127,10 @@ std::map<std::string, Loop> LoopsOf(const StepFacts& facts) {
   }
   return loops;
 }
+
+constexpr char kElementsAdvice[] =
+    "single elements of an array (x[i], a loop over it): for Python np.asarray(x) once (jax.device_get), then its "
+    "elements; else compute on the whole array, in jax.jit.";
 
 Finding OpByOp(double gain_ns, std::string sentence, std::string advice) {
   return {.sentence = std::move(sentence), .gain_ns = gain_ns, .advice = std::move(advice)};
@@ -228,8 +231,7 @@ std::vector<Finding> InJax(const StepFacts& facts) {
                              programs.runs / facts.count(), programs.ops / programs.runs, facts.StepNoun(),
                              facts.PartOfStep(ns)),
              2 * programs.slices > programs.ops
-                 ? "Most of them take single elements of an array (x[i], a loop over it): for Python np.asarray(x) "
-                   "once (jax.device_get), then its elements; else compute on the whole array, in jax.jit."
+                 ? absl::StrCat("Most of them take ", kElementsAdvice)
                  : "Put @jax.jit on the function that computes a step (around value_and_grad and the update, too): it "
                    "is then traced once, and runs as one program.");
   finding.line = programs.line;
@@ -238,7 +240,8 @@ std::vector<Finding> InJax(const StepFacts& facts) {
 }
 
 std::vector<Finding> InJaxLoop(const StepFacts& facts) {
-  const std::map<std::string, Loop> loops = LoopsOf(facts);
+  const ProgramRuns runs = RunsOf(facts.model());
+  const std::map<std::string, Loop> loops = LoopsOf(facts, runs);
   const auto longest = MostOf(loops, [](const auto& of) { return of.ns; });
   if (longest == loops.end()) return {};
   const auto& [program, loop] = *longest;
@@ -246,6 +249,8 @@ std::vector<Finding> InJaxLoop(const StepFacts& facts) {
   if (loop.own_ns > kLongestOfLoopNs * loop.ops || loop.calls < kFewestCalls || loop.ns > kLongestCallNs * calls ||
       loop.ns - loop.own_ns < kLoopOutsidePart * loop.ns)
     return {};
+  const bool takes_elements =
+      2 * absl::c_count_if(runs, [](const auto& run) { return run.second.slices > 0; }) > loop.calls;
   const double gain_ns = std::min((loop.ns - loop.own_ns) / std::max(facts.count(), 1.0), facts.step_ns());
   if (!facts.IsAtLeast(gain_ns, kLoopPercent)) return {};
   Finding finding =
@@ -253,8 +258,9 @@ std::vector<Finding> InJaxLoop(const StepFacts& facts) {
              absl::StrFormat("Python calls the compiled %s %d times one behind the other, as far as it was recorded: "
                              "%s from one call to the next, %s of it in its operations.",
                              program, loop.calls, HumanTime(loop.ns / calls), HumanTime(loop.own_ns / calls)),
-             "Have one compiled call do many, in jax.jit: jax.lax.scan or fori_loop in place of Python's loop over "
-             "steps, jax.vmap in place of one over samples.");
+             takes_elements ? absl::StrCat("Beside them others take ", kElementsAdvice)
+                            : "Have one compiled call do many, in jax.jit: jax.lax.scan or fori_loop in place of "
+                              "Python's loop over steps, jax.vmap in place of one over samples.");
   finding.where = program;
   finding.line = loop.line;
   finding.evidence = "table work: operations of that program; when its runs begin";

@@ -93,7 +93,9 @@ std::string PackageFunctionText(const GapLines& lines);
 struct SlowText {
   std::string text, advice;
 };
-SlowText SlowTextOf(const StepFacts& facts, const std::string& line, bool in_loop);
+SlowText SlowTextOf(const StepFacts& facts, const std::string& line, bool in_loop, bool in_function = false);
+// What samples met in code that is known to be slow, again and again.
+std::vector<Finding> KnownInSamples(const StepFacts& facts);
 // Per mean step: time between two lines that is long by itself, which slow-lines judges.
 double StretchesNs(const StepFacts& facts);
 // How often one row is multiplied with the same matrix in a step, at most, where most products of the forward pass are of

@@ -21,92 +21,6 @@ constexpr int64_t kSmallBatch = 16;
 constexpr double kMostlyReleases = 0.5;                        // of a stretch
 constexpr double kWorksMeanwhile = 0.7, kIdleMeanwhile = 0.1;  // of the time in which the main thread is blocked
 
-// What is known to be slow by its name in the program's text. No operation or call tells of it.
-struct KnownCode {
-  absl::string_view code;
-  const char* does;
-  const char* advice;
-  absl::string_view with = "", unless = "";  // in the same line
-  absl::string_view function = "";           // of a package, that it runs; empty: its own name
-};
-
-constexpr char kKeepModel[] = "do it once, before the loop or the first request, and keep the result.";
-constexpr char kLargerTasks[] =
-    "give processes what is the same for all tasks once (an initializer, a global before they start), and many items "
-    "at a time (chunksize=, batches); start one pool, before the loop.";
-constexpr char kMoreRarely[] = "do it each so many steps, or in another thread.";
-constexpr char kDecodeOnce[] = "do it beside the step (workers), or once (a cache of arrays).";
-constexpr char kAskAhead[] = "ask for many at once, ahead, or keep what came.";
-constexpr char kWholeColumns[] = "take whole columns at once (df[columns].to_numpy()), before the loop if they stay.";
-constexpr KnownCode kKnownCode[] = {
-    {".iterrows(", "goes through pandas rows one by one, each a new Series", kWholeColumns},
-    {".itertuples(", "goes through pandas rows one by one", kWholeColumns},
-    {".apply(", "calls a Python function for each row", "compute on whole columns (df[a] * df[b], np.where).",
-     "axis=1"},
-    {".iloc[", "looks up rows of a table one by one, if it is in a loop", kWholeColumns},
-    {"np.append(", "copies the whole array each time", "collect the parts in a list, and np.concatenate them once.", "",
-     "", "append"},
-    {"np.vectorize(", "calls a Python function for each element",
-     "use operations of whole arrays (np.where, np.select).", "", "", "vectorize"},
-    {"np.einsum(", "without optimize=True runs one loop over all indices, and no BLAS",
-     "np.einsum(..., optimize=True), or products (a @ b) of two operands at a time.", "", "optimize=True"},
-    {"linalg.inv(", "inverts a whole matrix",
-     "np.linalg.solve(A, b); where A stays, factorize it once (scipy.linalg.cho_factor, lu_factor) and solve with "
-     "that."},
-    {"linalg.pinv(", "decomposes a whole matrix", "np.linalg.lstsq(A, b), or the product once, where A stays."},
-    {"linalg.svd(", "without full_matrices=False makes whole square matrices of both sides",
-     "full_matrices=False; compute_uv=False for the values alone; for the largest ones scipy.sparse.linalg.svds.", "",
-     "full_matrices=False"},
-    {"np.float16", "is a type for which NumPy has no BLAS, and most processors no instructions",
-     "np.float32 for computing, float16 for storing only."},
-    {"dtype=object", "makes arrays of Python's objects", "take a numeric type."},
-    {"InferenceSession(", "makes a session of onnxruntime, which loads and optimizes the model", kKeepModel},
-    {"load_model(", "loads a model", kKeepModel},
-    {"from_pretrained(", "loads a model", kKeepModel},
-    {"pickle.load", "loads what was pickled", kKeepModel},
-    {"joblib.load(", "loads what was stored", kKeepModel},
-    {"torch.load(", "loads what was stored", kKeepModel},
-    {"Session(", "opens a session", kKeepModel},
-    {".fit_transform(", "fits what it transforms with", "fit once, before the loop; .transform() for what comes."},
-    {"DMatrix(", "makes a DMatrix, which copies the data",
-     "booster.inplace_predict(rows) for predictions; one DMatrix, before the loop, for training."},
-    {".predict", "is called for one row after the other", "give it all rows at once (a 2D array).", " for "},
-    {"njit", "has numba compile a function, each time it is defined", "define it once, at the module's top level.", "",
-     "", "_compile_for_args"},
-    {"tf.function(", "makes a new function, which is traced again", "make it once, before the loop."},
-    {"jax.jit(", "makes a new function, which is traced and compiled again", "make it once, before the loop."},
-    {"gc.collect(", "looks at all of Python's objects for garbage", "leave it out, or do it each so many steps."},
-    {"clear_session(", "throws away what Keras has built", "leave it out."},
-    {"deepcopy(", "copies whole objects", "copy what changes only, and more rarely."},
-    {"Parallel(", "hands out tasks to processes", kLargerTasks},
-    {"Pool(", "starts processes", kLargerTasks},
-    {"Process(", "starts processes", kLargerTasks},
-    {".imap", "sends items to processes", kLargerTasks},
-    {"pool.map(", "sends items to processes", kLargerTasks},
-    {"pool.starmap(", "sends items to processes", kLargerTasks},
-    {".submit(", "hands out tasks one by one", kLargerTasks},
-    {"time.sleep(", "waits for a fixed time",
-     "wait for the event itself instead of looking again and again (queue.get(), Event.wait(), select)."},
-    {"requests.get(", "asks over the network", kAskAhead},
-    {"requests.post(", "asks over the network", kAskAhead},
-    {"urlopen(", "asks over the network", kAskAhead},
-    {"Image.open(", "decodes images one by one", kDecodeOnce},
-    {"imread(", "decodes images one by one", kDecodeOnce},
-    {"json.loads(", "parses JSON", "take a binary form for arrays (np.frombuffer, msgpack, arrow)."},
-    {"save_weights(", "writes all weights", kMoreRarely},
-    {"np.save", "writes arrays", kMoreRarely},
-    {"torch.save(", "writes all weights", kMoreRarely}};
-
-// Not as the end of a longer name: DataParallel(.
-bool IsIn(const KnownCode& known, absl::string_view line) {
-  const auto is_of_name = [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; };
-  size_t at = line.find(known.code);
-  while (at != line.npos && at > 0 && is_of_name(known.code.front()) && is_of_name(line[at - 1]))
-    at = line.find(known.code, at + 1);
-  return at != line.npos && absl::StrContains(line, known.with) &&
-         (known.unless.empty() || !absl::StrContains(line, known.unless));
-}
-
 struct Stretches {
   const GapLines* longest = nullptr;
   double ns = 0, count = 0, blocked_ns = 0;
@@ -258,22 +172,6 @@ Finding OfStretches(const StepFacts& facts, const Stretches& stretches) {
 
 }  // namespace
 
-SlowText SlowTextOf(const StepFacts& facts, const std::string& line_label, bool in_loop) {
-  constexpr size_t kMostSaid = 2;
-  const std::string code = facts.Derived<SourceLines>().CodeOf(line_label, in_loop);
-  std::vector<std::string> names, advice;
-  for (const absl::string_view line : absl::StrSplit(code, '\n')) {
-    for (const KnownCode& known : kKnownCode) {
-      const std::string name(absl::StripSuffix(known.code, "("));
-      std::string said = absl::StrCat(name, ", which ", known.does);
-      if (!IsIn(known, line) || names.size() == kMostSaid || absl::c_linear_search(names, said)) continue;
-      names.push_back(std::move(said));
-      advice.push_back(absl::StrCat(name, ": ", known.advice));
-    }
-  }
-  return {absl::StrJoin(names, "; and "), absl::StrJoin(advice, " ")};
-}
-
 std::string PackageFunctionText(const GapLines& lines) {
   std::vector<std::string> halves;
   if (!lines.package_function.empty()) halves.push_back(absl::StrCat("passes in ", lines.package_function));
@@ -283,79 +181,57 @@ std::string PackageFunctionText(const GapLines& lines) {
                         : absl::StrCat(" More than half of it ", absl::StrJoin(halves, ", and more than half "), ".");
 }
 
+// Requests of a thread that runs asyncio's loop: what blocks it but for waiting for events. In a lock it may wait for threads
+// that compute with it.
+std::vector<Finding> FindBlockedEventLoop(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const StepTrack* const track = facts.WholeTrack();
+  if (track == nullptr) return {};
+  const std::vector<bool> in_loop = facts.StacksWith([](const std::string& file, const std::string& function) {
+    return absl::EndsWith(file, "/asyncio/base_events.py") && absl::EndsWith(function, "_run_once");
+  });
+  std::map<std::string, int64_t> lines;
+  for (const auto& [call, stack] : model.call_stacks) {
+    if (stack != kNone && in_loop[stack]) ++lines[facts.LineOfStack(stack)];
+  }
+  const std::vector<ThreadStates> threads = ReadThreadStates(model);
+  const ThreadStates* const states = StatesOf(model, threads, *track);
+  if (lines.empty() || states == nullptr) return {};
+  const StateSums sums = states->In({track->steps.front().start_ns, track->steps.back().end_ns});
+  std::array<int64_t, kBlockedIns> found_ns = {};
+  for (const BlockedIn in : {BlockedIn::kTransfer, BlockedIn::kSleep, BlockedIn::kChild})
+    found_ns[static_cast<size_t>(in)] = sums.found_ns[static_cast<size_t>(in)];
+  const auto blocked_ns = static_cast<double>(absl::c_accumulate(found_ns, int64_t{0}));
+  const auto all_ns = static_cast<double>(sums.wall_ns), count = static_cast<double>(track->steps.size());
+  if (blocked_ns < kSlowLinesPercent / 100 * all_ns) return {};
+  const std::string line = MostOf(lines)->first;
+  const SlowText known = SlowTextOf(facts, line, /*in_loop=*/true, /*in_function=*/true);
+  return {{.line = line,
+           .is_in_loop = true,
+           .sentence = absl::StrFormat(
+               "asyncio's event loop is blocked (%s) for %s of %s from the first %s to the last, while a task runs%s: "
+               "all other tasks wait meanwhile.",
+               BlockedInText(found_ns), HumanTime(blocked_ns), HumanTime(all_ns), facts.StepNoun(),
+               known.text.empty() ? "" : absl::StrCat(" (among its lines, or what they call: ", known.text, ")")),
+           .gain_ns = blocked_ns / count,
+           .evidence = "table threads: in what it was blocked, by looks; Python's stacks, which have asyncio's loop",
+           .advice =
+               "Await what blocks (asyncio.sleep, a client that is made for asyncio), or run it in another thread "
+               "(await asyncio.to_thread(f)).",
+           .whole_ns = all_ns / count,
+           .whole = "the time from the first to the last"}};
+}
+
 double StretchesNs(const StepFacts& facts) {
   double ns = 0;
   for (const GapLines& lines : GapLinesOf(facts)) ns += lines.stretch_ns;
   return ns;
 }
 
-// Of runs without steps: what samples met in known code, again and again.
-std::vector<Finding> KnownInSamples(const StepFacts& facts) {
-  constexpr int kLeastTimes = 3;  // that other code ran meanwhile
-  struct Met {
-    double ns = 0;
-    int times = 0;
-    std::map<StackIndex, double> by_stack;
-  };
-  const TraceModel& model = facts.model();
-  const SampleColumns& samples = model.samples;
-  std::map<StackIndex, std::vector<const KnownCode*>> known_of;
-  const auto of_stack = [&](StackIndex stack) -> const std::vector<const KnownCode*>& {
-    const auto [found, is_new] = known_of.try_emplace(stack);
-    if (!is_new || stack == kNone) return found->second;
-    const std::string code = facts.Derived<SourceLines>().CodeOf(facts.LineOfStack(stack));
-    std::vector<absl::string_view> inside;  // functions of packages, called by the program's line
-    for (const PythonFrame& frame : model.python_stacks[stack].frames) {
-      if (!IsFrameworkFile(model.names[frame.file])) break;
-      for (const absl::string_view part : absl::StrSplit(model.names[frame.function], '.')) inside.push_back(part);
-    }
-    for (const absl::string_view line : absl::StrSplit(code, '\n')) {
-      for (const KnownCode& known : kKnownCode) {
-        absl::string_view name = known.function.empty() ? known.code : known.function;
-        absl::ConsumeSuffix(&name, "(");
-        name.remove_prefix(name.rfind('.') + 1);
-        const bool runs =
-            inside.empty() || absl::c_any_of(inside, [&](auto part) { return absl::StartsWith(part, name); });
-        if (runs && IsIn(known, line) && !absl::c_linear_search(found->second, &known)) found->second.push_back(&known);
-      }
-    }
-    return found->second;
-  };
-  std::map<const KnownCode*, Met> met;
-  std::map<ThreadIndex, std::vector<const KnownCode*>> last;
-  double all_ns = 0;
-  for (size_t i = 0; i < samples.size(); ++i) {
-    all_ns += static_cast<double>(samples.cpu_ns[i]);
-    const std::vector<const KnownCode*>& now = of_stack(samples.python_stack[i]);
-    std::vector<const KnownCode*>& before = last[samples.thread[i]];
-    for (const KnownCode* const known : now) {
-      Met& sum = met[known];
-      sum.ns += static_cast<double>(samples.cpu_ns[i]);
-      sum.times += absl::c_linear_search(before, known) ? 0 : 1;
-      sum.by_stack[samples.python_stack[i]] += static_cast<double>(samples.cpu_ns[i]);
-    }
-    before = now;
-  }
-  std::vector<Finding> findings;
-  for (const auto& [known, sum] : met) {
-    const double gain_ns = sum.ns / all_ns * facts.step_ns();  // as its part of the processor time
-    if (sum.times < kLeastTimes || !facts.IsAtLeast(gain_ns, kSlowLinesPercent)) continue;
-    const std::string line = facts.LineOfStack(MostOf(sum.by_stack)->first);
-    const std::string name(absl::StripSuffix(known->code, "("));
-    findings.push_back(
-        {.line = line,
-         .sentence = absl::StrFormat("%s (%s) %s: again and again, %s of %s of processor time, by samples.", name, line,
-                                     known->does, HumanTime(sum.ns), HumanTime(all_ns)),
-         .gain_ns = gain_ns,
-         .evidence = "samples in this function, or at the line that has it; table hotspots",
-         .advice = absl::StrCat(name, ": ", known->advice)});
-  }
-  return findings;
-}
-
 std::vector<Finding> FindSlowLines(const StepFacts& facts) {
   if (facts.HasGpuTimes()) return {};
   if (!facts.HasSteps()) return KnownInSamples(facts);
+  if (std::vector<Finding> loop = FindBlockedEventLoop(facts); !loop.empty()) return loop;
   const bool waits_in_pool = !FindPoolWait(facts).empty();
   std::map<std::string, Stretches> by_function;
   for (const GapLines& lines : GapLinesOf(facts)) {  // the longest first
@@ -372,7 +248,8 @@ std::vector<Finding> FindSlowLines(const StepFacts& facts) {
     if (waits_in_pool && 2 * stretches.blocked_ns > stretches.ns) continue;
     if (facts.IsAtLeast(stretches.ns, kSlowLinesPercent)) findings.push_back(OfStretches(facts, stretches));
   }
-  return findings;
+  // Threads that begin for a request, and what they do before their first call, are in no step.
+  return findings.empty() && facts.frameworks().empty() ? KnownInSamples(facts) : findings;
 }
 
 }  // namespace dlhook::analyzer::findings

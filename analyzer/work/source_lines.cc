@@ -105,6 +105,32 @@ class PythonText {
     return called;
   }
 
+  static bool Branches(absl::string_view code) {
+    return absl::StartsWith(code, "if ") || absl::StartsWith(code, "elif ") || absl::StartsWith(code, "else:");
+  }
+  // "a if b else c"
+  static bool Chooses(absl::string_view code) {
+    return absl::StrContains(code, " if ") && absl::StrContains(code, " else ");
+  }
+  // Nothing: the line is in no branch, or in one with such a line. Else whether another one of its `if` has one.
+  std::optional<bool> IsPassedBy(size_t line, const std::set<size_t>& ran) const {
+    std::optional<bool> passed;
+    const bool is_branch = Branches(Code(line)) && EndOfBlock(line) == EndOfStatement(line);  // "if a: f()"
+    for (size_t head = is_branch ? line : Around(line, Branches); head > 0; head = Around(head, Branches)) {
+      if (Runs(head, ran)) continue;
+      size_t first = head;
+      for (size_t above = head - 1; above > 0 && Code(first)[0] == 'e' && Indent(above) >= Indent(head); --above)
+        first = Indent(above) == Indent(head) && Branches(Code(above)) ? above : first;
+      bool has_other = false;
+      for (size_t other = first; other <= count() && !has_other; other = NextWithCode(EndOfBlock(other))) {
+        if (other != first && (Indent(other) != Indent(head) || !Branches(Code(other)) || Code(other)[0] == 'i')) break;
+        has_other = Runs(other, ran);
+      }
+      passed = passed.value_or(false) || has_other;
+    }
+    return passed;
+  }
+
   // The last line before one that is less to the right.
   size_t EndOfSuite(size_t line) const {
     const size_t indent = Indent(line);
@@ -121,6 +147,18 @@ class PythonText {
   }
 
  private:
+  // Whether a line of this branch is one of these; of its condition none counts.
+  bool Runs(size_t head, const std::set<size_t>& ran) const {
+    const size_t end = EndOfBlock(head), begin = end > EndOfStatement(head) ? EndOfStatement(head) + 1 : head;
+    const auto at = ran.lower_bound(begin);
+    return at != ran.end() && *at <= end;
+  }
+  size_t NextWithCode(size_t line) const {
+    do ++line;
+    while (line <= count() && !HasCode(line));
+    return line;
+  }
+
   // The nearest line above, less to the right than all between, that is one of these.
   size_t Around(size_t of, const std::function<bool(absl::string_view)>& is_one) const {
     size_t indent = Indent(of);
@@ -142,7 +180,7 @@ SourceLines::SourceLines(const TraceModel& model) {
     for (const PythonFrame& frame : stack.frames) {
       const std::string& path = model.names[frame.file];
       if (absl::StartsWith(path, "/") && absl::EndsWith(path, ".py"))
-        paths_[path.substr(path.rfind('/') + 1)].insert(path);
+        ran_[*paths_[path.substr(path.rfind('/') + 1)].insert(path).first].insert(frame.line);
     }
   }
   if (model.processes.empty()) return;
@@ -191,22 +229,35 @@ std::vector<std::string> SourceLines::Of(absl::string_view label, bool in_loop) 
   return sources;
 }
 
-std::string SourceLines::CodeOf(absl::string_view label, bool in_loop) const {
+std::string SourceLines::CodeOf(absl::string_view label, bool in_loop, bool in_function) const {
   constexpr int kDeepest = 2;
   std::string text, code;
   size_t first = 0, last = 0;
   if (!Find(label, text, first, last)) return "";
   const PythonText lines(absl::StrSplit(text, '\n'));
+  const std::set<size_t>& ran = ran_.at(*paths_.at(std::string(label.substr(0, label.find(':')))).begin());
   const auto run = lines.RunOf(first, last, in_loop);
   std::set<size_t> all(run.after.begin(), run.after.end());
   all.insert(run.before.begin(), run.before.end());
+  if (const size_t function = lines.FunctionOf(first); in_function && function > 0)
+    for (const size_t line : lines.WithCode(function + 1, lines.EndOfBlock(function))) all.insert(line);
   for (const size_t end : {first, last}) {
     for (const size_t line : lines.WithCode(end, lines.EndOfStatement(end))) all.insert(line);
   }
+  std::set<size_t> open;  // of functions that only open branches call
   for (int depth = 0; depth <= kDeepest; ++depth) {
+    std::string sure;
     code.clear();
-    for (const size_t line : all) absl::StrAppend(&code, lines.Code(line), "\n");
-    all.merge(lines.CalledIn(code));
+    for (const size_t line : all) {
+      const std::optional<bool> passed = lines.IsPassedBy(line, ran);
+      if (passed.value_or(false)) continue;
+      const bool is_open = passed || open.contains(line) || PythonText::Chooses(lines.Code(line));
+      absl::StrAppend(&code, lines.Code(line), is_open ? kOpenBranch : "", "\n");
+      if (!is_open) absl::StrAppend(&sure, lines.Code(line), "\n");
+    }
+    std::set<size_t> called = lines.CalledIn(code);
+    absl::c_set_difference(called, lines.CalledIn(sure), std::inserter(open, open.end()));
+    all.merge(called);
   }
   return code;
 }

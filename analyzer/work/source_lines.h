@@ -15,8 +15,12 @@ class SourceLines {
   // have this name.
   std::vector<std::string> Of(absl::string_view label, bool in_loop = false) const;
 
-  // The same lines, all of them, and those of functions of this file that they call, and that these call.
-  std::string CodeOf(absl::string_view label, bool in_loop = false) const;
+  // The same lines, all of them, and those of functions of this file that they call, and that these call. Without branches
+  // (if, elif, else) of which no line is on a recorded stack where another branch has one; behind lines of branches of which
+  // nothing is known stands kOpenBranch.
+  // `in_function`: of the whole function around the label's first line.
+  std::string CodeOf(absl::string_view label, bool in_loop = false, bool in_function = false) const;
+  static constexpr absl::string_view kOpenBranch = "  # if this branch runs";
 
   // Whether both lines are in one loop of one function.
   bool AreInOneLoop(absl::string_view label) const;
@@ -26,6 +30,7 @@ class SourceLines {
   bool Find(absl::string_view label, std::string& text, size_t& first, size_t& last) const;
 
   std::map<std::string, std::set<std::string>> paths_;  // by name without folder
+  std::map<std::string, std::set<size_t>> ran_;         // lines on recorded stacks, by path
   int64_t began_s_ = 0;                                 // by CLOCK_REALTIME; 0: not known
 };
 

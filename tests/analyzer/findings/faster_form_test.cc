@@ -356,5 +356,16 @@ TEST(OpByOp, IsALoopOfPythonOverOneProgramOfJax) {
   EXPECT_THAT(LoopOfJax(1000, 100'000, "jit_step", 4'000).rows, IsEmpty()) << "a training of small steps";
 }
 
+// Each run of jit_greater behind one that takes an element.
+TEST(OpByOp, IsALoopOfPythonOverElementsOfAnArrayOfJax) {
+  CpuProgram program;
+  for (const char* name : {"jit_dynamic_slice", "jit_greater"})
+    program.builder().model().compiled_ops.push_back({.program = name, .primitive = "gt", .line = "loop.py:9"});
+  for (int run = 0; run < 2000; ++run)
+    program.builder().Scope("gt", ScopeKind::kXlaOp, run * 5'000, 500, 0,
+                            CompiledLink{static_cast<uint32_t>(run % 2), 1 + run / 2 + run % 2 * 1000}.Encoded());
+  EXPECT_THAT(program.FindInRun("op-by-op").Of(0, "advice"), HasSubstr("np.asarray(x)"));
+}
+
 }  // namespace faster_form_test
 }  // namespace dlhook::analyzer

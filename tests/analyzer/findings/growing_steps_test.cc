@@ -21,9 +21,10 @@ constexpr int64_t kUs = 1000;
 
 // 60 steps of 400 us to 1 580 us: an operation of 300 us, and 20 us more in each step. Others take up to `others_ns` of any of
 // them. The finding, its line and advice.
-std::string Found(Grows grows, bool is_load_known = true, int64_t others_ns = 0) {
+std::string Found(Grows grows, bool is_load_known = true, int64_t others_ns = 0, bool has_threads = false) {
   GpuProgram program;
   ModelBuilder& builder = program.builder();
+  const ThreadIndex thread = has_threads ? builder.AddThread() : 0;
   builder.model().processes.front().capabilities.push_back(
       {.name = "library", .object = "libtorch_cpu.so", .reason = ""});
   const StackIndex first = builder.AddStack({{"/home/u/train.py", "<module>", 7}});
@@ -41,7 +42,7 @@ std::string Found(Grows grows, bool is_load_known = true, int64_t others_ns = 0)
                          : grows == Grows::kHistory ? 32 + 16 * step
                                                     : 16;
     const OpIndex product = builder.AddOp(GemmDefinition(64, rows, 64, "NN"));
-    builder.Call(product, now_ns + kUs, 200 * kUs);
+    builder.Call(product, now_ns + kUs, 200 * kUs, thread);
     add("aten::linear", 300 * kUs * plateau, first);
     if (grows == Grows::kOperation || rows > 64) add("aten::cat", 20 * step * kUs + 10 * kUs, first);
     for (int64_t i = 0; grows == Grows::kNumber && i < 2 * step; ++i)
@@ -53,7 +54,8 @@ std::string Found(Grows grows, bool is_load_known = true, int64_t others_ns = 0)
     if (!is_load_known) continue;
     LoadSample sample;
     sample.time_ns = sample.cpu_ns = sample.first_thread_cpu_ns = starts.back();
-    sample.threads = sample.runnable = 1;
+    sample.threads = 1;
+    sample.runnable = has_threads ? 4 : 1;
     sample.processors = 2;
     builder.model().loads.push_back(sample);
   }
@@ -96,6 +98,11 @@ TEST(GrowingSteps, NameTheOperationWhoseOwnTimeGrowsWhereOthersHideTheSteps) {
 
 TEST(GrowingSteps, NameTheLinesBetweenOperations) {
   EXPECT_THAT(Found(Grows::kGap), HasSubstr("between operations | train.py:7 to 9 | "));
+}
+
+// How long threads of a server wait for one of two processors that four want is not known.
+TEST(GrowingSteps, AreNotToldOfThreadsThatMayWait) {
+  EXPECT_THAT(Found(Grows::kOperation, /*is_load_known=*/true, 0, /*has_threads=*/true), IsEmpty());
 }
 
 // On a busy machine the time between operations grows, too.

@@ -299,6 +299,9 @@ TEST(InputWaitOfTensorFlow, RowsOneByOne) {
   EXPECT_THAT(found, HasSubstr("It computes each row on its own: Relu runs about 64 times a training step."));
   EXPECT_THAT(found, HasSubstr("Dataset.batch(n) before .map(f)"));
   EXPECT_THAT(OfPipeline({{"map/Relu:Relu"}, {20, 0, 20, 0}, 32}), testing::Not(HasSubstr("on its own")));
+  const std::string decoded = OfPipeline({{"map/DecodePng:DecodePng"}, {20, 0, 20, 0}, 64});
+  EXPECT_THAT(decoded, HasSubstr("It reads or decodes each row: DecodePng runs about 64 times a training step."));
+  EXPECT_THAT(decoded, HasSubstr("If each epoch reads the same, Dataset.cache() behind that. Else: "));
 }
 
 TEST(InputWaitOfTensorFlow, PythonThatComputes) {

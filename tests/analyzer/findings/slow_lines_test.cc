@@ -97,9 +97,17 @@ TEST(SlowLines, AreKnownByTheirText) {
   EXPECT_THAT(longer_name.Of(0, "finding"), testing::Not(HasSubstr("among these lines")));
 }
 
-// Of a run without steps: samples in pandas' function, again and again or once.
+// Of a run without steps: samples in pandas' function, again and again or once; or at the line that calls the function which calls
+// it.
 TEST(SlowLines, AreKnownInSamples) {
   const std::string path = testing::TempDir() + "/known_rows.py";
+  {
+    CpuProgram program = KnownProgram(path);
+    for (int i = 0; i < 10; ++i)
+      program.builder().Sample(i * 1'000'000, 900'000, kNone,
+                               program.builder().AddStack({{path, "<module>", i % 2 == 0 ? 4U : 5U}}));
+    EXPECT_THAT(program.FindInRun("slow-lines").rows, IsEmpty());
+  }
   for (const bool is_again : {true, false}) {
     CpuProgram program = KnownProgram(path);
     const StackIndex known = program.builder().AddStack(
@@ -112,6 +120,47 @@ TEST(SlowLines, AreKnownInSamples) {
     if (is_again) {
       EXPECT_EQ(found.Of(0, "line"), "known_rows.py:2");
     }
+  }
+}
+
+// What a forked process does has its parent's frames around it.
+TEST(SlowLines, MoveObjectsBetweenProcesses) {
+  CpuProgram program;
+  const StackIndex stack =
+      program.builder().AddStack({{"/usr/lib/python3.11/multiprocessing/connection.py", "recv", 250},
+                                  {"/usr/lib/python3.11/multiprocessing/process.py", "BaseProcess._bootstrap", 314},
+                                  {"/home/u/work.py", "<module>", 5}});
+  for (int i = 0; i < 10; ++i) program.builder().Sample(i * 1'000'000, 900'000, kNone, stack);
+  const auto found = program.FindInRun("slow-lines");
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("multiprocessing (work.py:5) pickles and moves objects"));
+}
+
+// Requests of 100 us in tasks of asyncio, and what the thread is blocked in for the rest of each millisecond.
+TEST(SlowLines, BlockTheEventLoop) {
+  for (const char* blocked_in : {"sleep", "poll"}) {
+    CpuProgram program(StepKind::kInference);
+    ModelBuilder& builder = program.builder();
+    program.process().pid = builder.model().threads.front().tid = 7;
+    const OpIndex op = builder.AddOp(GemmDefinition(1, 64, 64, "NN"));
+    const StackIndex stack =
+        builder.AddStack({{"/home/u/serve.py", "handle", 7},
+                          {"/usr/lib/python3.11/asyncio/base_events.py", "BaseEventLoop._run_once", 1909}});
+    CounterSeries states = {.thread = 0, .tid = 7, .kind = CounterKind::kStates};
+    for (const char* name : {"running", "queued", blocked_in}) states.names.push_back(builder.AddName(name));
+    for (uint64_t step = 0; step < CpuProgram::kSteps; ++step) {
+      builder.Call(op, static_cast<int64_t>(step) * CpuProgram::kStepNs, 100'000);
+      builder.StackOfLastCall(stack);
+      states.time_ns.push_back(static_cast<int64_t>(step) * CpuProgram::kStepNs);
+      for (const uint64_t ns : {100'000, 0, 900'000}) states.value.push_back(step * ns);
+    }
+    builder.model().states = {states};
+    const auto found = program.Find("slow-lines");
+    const bool is_said = found.rows.size() == 1 && absl::StrContains(found.Of(0, "finding"), "event loop is blocked");
+    EXPECT_EQ(is_said, absl::string_view(blocked_in) == "sleep");
+    if (!is_said) continue;
+    EXPECT_THAT(found.Of(0, "finding"), HasSubstr("(sleep) for 8.10 ms of 9.00 ms from the first request to the last"));
+    EXPECT_EQ(found.Of(0, "line"), "serve.py:7");
   }
 }
 

@@ -70,6 +70,20 @@ TEST_F(SourceLinesTest, IsAllThatRunsThere) {
   EXPECT_EQ(SourceLines(model).CodeOf("train.py:13 to 14"), "a()\nb()\n");
 }
 
+// f and g are on recorded stacks.
+TEST_F(SourceLinesTest, IsNotThatOfBranchesThatDidNotRun) {
+  std::ofstream(folder_ / "train.py")
+      << "for i in range(9):\n  if a:\n    slow(i)\n  elif b:\n    f(i)\n  else: other(i)\n"
+         "  if c:\n    maybe(i)\n  g(i)\n  h(i if a else 0)\ndef maybe(i):\n  return i\n";
+  ModelBuilder builder;
+  for (const uint32_t line : {5, 9}) builder.AddStack({{(folder_ / "train.py").string(), "<module>", line}});
+  TraceModel model = builder.Build(1);
+  model.processes.front().realtime_offset_ns = (std::time(nullptr) + 60) * 1'000'000'000;
+  EXPECT_EQ(SourceLines(model).CodeOf("train.py:9", /*in_loop=*/true),
+            "for i in range(9):\nif a:\nelif b:\nf(i)\nif c:\nmaybe(i)  # if this branch runs\ng(i)\n"
+            "h(i if a else 0)  # if this branch runs\nreturn i  # if this branch runs\n");
+}
+
 // Between two calls of one line the rest of its loop may run.
 TEST_F(SourceLinesTest, IsThatOfTheLoopAround) {
   std::ofstream(folder_ / "train.py")
