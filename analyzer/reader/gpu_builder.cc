@@ -210,6 +210,7 @@ void GpuBuilder::DropImpossibleTimes() {
   const absl::Span<StagedGpu> works = work_.values();
   for (auto work = works.rbegin(); work != works.rend(); ++work) {
     if (work->source != GpuTimeSource::kCupti || work->graph != 0 || work->stream == 0) continue;
+    if (work->direction == CopyDirection::kHostToHost) continue;  // made by the host
     auto& [next_ns, behind_ns] = later_ns.try_emplace({work->device, work->stream}, INT64_MAX, INT64_MAX).first->second;
     if (work->end_ns() - kGpuClockErrorNs > behind_ns) {
       work->duration_ns = 0;

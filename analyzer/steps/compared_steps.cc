@@ -329,12 +329,7 @@ double ComparedSteps::ValidationNs() const {
 }
 
 double ComparedSteps::MeanWithInterruptedNs() const {
-  // Those between windows tell how long the recorded ones would have taken.
-  const double mean_ns = unrecorded > 0
-                             ? static_cast<double>(unrecorded_ns) / static_cast<double>(unrecorded)
-                             : static_cast<double>(total_ns()) / static_cast<double>(std::max<int64_t>(count(), 1));
-  return (mean_ns * static_cast<double>(count() + unrecorded) + static_cast<double>(interrupted_ns)) /
-         static_cast<double>(AllCount());
+  return static_cast<double>(AllNs()) / static_cast<double>(AllCount());
 }
 
 std::vector<int64_t> ComparedSteps::Durations() const {
