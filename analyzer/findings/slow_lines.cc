@@ -190,9 +190,12 @@ std::vector<Finding> FindBlockedEventLoop(const StepFacts& facts) {
   const std::vector<bool> in_loop = facts.StacksWith([](const std::string& file, const std::string& function) {
     return absl::EndsWith(file, "/asyncio/base_events.py") && absl::EndsWith(function, "_run_once");
   });
+  // A notebook's cells run one after the other in its kernel's loop.
+  const std::vector<bool> in_cell = facts.StacksWith(
+      [](const std::string& file, const std::string&) { return absl::StrContains(file, "/ipykernel/"); });
   std::map<std::string, int64_t> lines;
   for (const auto& [call, stack] : model.call_stacks) {
-    if (stack != kNone && in_loop[stack]) ++lines[facts.LineOfStack(stack)];
+    if (stack != kNone && in_loop[stack] && !in_cell[stack]) ++lines[facts.LineOfStack(stack)];
   }
   const std::vector<ThreadStates> threads = ReadThreadStates(model);
   const ThreadStates* const states = StatesOf(model, threads, *track);

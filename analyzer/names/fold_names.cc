@@ -58,20 +58,12 @@ constexpr string_view kPlumbingPrefixes[] = {
     "llvm::unique_function", "llvm::function_ref", "llvm::detail::", "tsl::internal::", "tsl::gtl::internal",
     "xla::internal::"};
 
+// clang-format off
 // Full folded names.
-constexpr string_view kPlumbingNames[] = {"_start",
-                                          "__libc_start_main",
-                                          "__libc_start_main_impl",
-                                          "__libc_start_call_main",
-                                          "start_thread",
-                                          "clone",
-                                          "clone3",
-                                          "__clone",
-                                          "__clone3",
-                                          "execute_native_thread_routine",
-                                          "__restore_rt",
-                                          "tsl::PThread::ThreadFn",
-                                          "_FUN"};
+constexpr string_view kPlumbingNames[] = {
+    "_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_call_main", "start_thread", "clone",
+    "clone3", "__clone", "__clone3", "execute_native_thread_routine", "__restore_rt", "tsl::PThread::ThreadFn", "_FUN"};
+// clang-format on
 
 bool IsWordCharacter(char character) { return absl::ascii_isalnum(character) || character == '_' || character == '$'; }
 

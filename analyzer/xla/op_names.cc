@@ -8,9 +8,11 @@ constexpr absl::string_view kTransformations[] = {"jvp",        "transpose",  "v
                                                   "checkpoint", "custom_jvp", "custom_vjp", "shard_map",
                                                   "vjp",        "linearize",  "pmap"};
 // Parts that JAX makes for its own control flow and calls.
-constexpr char kControlFlow[] =
-    " while closed_call pjit jit scan remat remat2 checkpoint core_call shard_map xla_call custom_jvp_call "
-    "custom_vjp_call custom_vjp_call_jaxpr rematted_computation ";
+// clang-format off
+constexpr absl::string_view kControlFlow[] = {
+    "while", "closed_call", "pjit", "jit", "scan", "remat", "remat2", "checkpoint", "core_call", "shard_map", "xla_call",
+    "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "rematted_computation"};
+// clang-format on
 
 // At slashes outside of parentheses.
 std::vector<absl::string_view> Split(absl::string_view path) {
@@ -55,7 +57,7 @@ void ReadPart(absl::string_view part, int depth, Reading* reading) {
   const size_t open = part.find('(');
   if (open == absl::string_view::npos || part.back() != ')' || depth == kDeepest) {
     reading->is_repeated |= part == "rematted_computation";
-    if (!absl::StrContains(kControlFlow, absl::StrCat(" ", part, " ")) && !absl::StartsWith(part, "branch_"))
+    if (!absl::c_linear_search(kControlFlow, part) && !absl::StartsWith(part, "branch_"))
       reading->scopes.emplace_back(part);
     return;
   }

@@ -18,55 +18,28 @@ constexpr absl::string_view kLibraries[] = {"libblas",  "libcblas",         "lib
                                             "libiomp",  "libcublas",        "libcudnn",    "libcudart", "libgslcblas",
                                             "libflame", "libscipy_openblas"};
 
+// clang-format off
 // Prefixes of functions of these libraries, for when they are built into a framework, and of helpers between the
 // framework and the library.
-constexpr absl::string_view kHelpers[] = {"cblas_",
-                                          "dnnl_",
-                                          "mkldnn_",
-                                          "dnnl::",
-                                          "mkldnn::",
-                                          "ideep::",
-                                          "zendnn",
-                                          "at::native::cpublas::",
-                                          "at::native::gemm",
-                                          "at::native::addmm_impl_cpu_",
-                                          "at::native::baddbmm_",
-                                          "at::native::mkldnn_to_dense",
-                                          "at::native::dense_to_mkldnn",
-                                          "at::native::itensor_",
-                                          "at::native::_mkldnn_convolution",
-                                          "caffe::caffe_cpu_",
-                                          "caffe::caffe_axpy",
-                                          "caffe::caffe_gpu_",
-                                          "caffe2::math::",
-                                          "Eigen::",
-                                          "dlib::blas_bindings::",
-                                          "dlib::cpu::",
-                                          "dlib::tt::",
-                                          "arma::blas::",
-                                          "arma::gemm",
-                                          "arma::gemv",
-                                          "arma::glue_times",
-                                          "cv::hal::",
-                                          "cv::gemm",
-                                          "dlhook_"};
+constexpr absl::string_view kHelpers[] = {
+    "cblas_", "dnnl_", "mkldnn_", "dnnl::", "mkldnn::", "ideep::", "zendnn", "at::native::cpublas::",
+    "at::native::gemm", "at::native::addmm_impl_cpu_", "at::native::baddbmm_", "at::native::mkldnn_to_dense",
+    "at::native::dense_to_mkldnn", "at::native::itensor_", "at::native::_mkldnn_convolution", "caffe::caffe_cpu_",
+    "caffe::caffe_axpy", "caffe::caffe_gpu_", "caffe2::math::", "Eigen::", "dlib::blas_bindings::", "dlib::cpu::",
+    "dlib::tt::", "arma::blas::", "arma::gemm", "arma::gemv", "arma::glue_times", "cv::hal::", "cv::gemm", "dlhook_"};
+
+// Functions on the path of every call of a framework.
+constexpr absl::string_view kGlue[] = {
+    "at::_ops::", "torch::autograd::Engine::", "torch::autograd::Node::", "THPEngine_",
+    "torch::autograd::python::PythonEngine::", "torch::autograd::VariableType::", "torch::autograd::THPVariable_",
+    "dispatcher_vectorcall", "array_matrixproduct", "torch::autograd::generated::"};
+// clang-format on
 
 // Functions that only start a thread or a program.
 constexpr absl::string_view kStarts[] = {
     "__libc_start_main", "__libc_start_call_main",        "_start",       "start_thread", "clone", "clone3", "__clone",
     "__clone3",          "execute_native_thread_routine", "Py_BytesMain", "Py_RunMain"};
 
-// Functions on the path of every call of a framework.
-constexpr absl::string_view kGlue[] = {"at::_ops::",
-                                       "torch::autograd::Engine::",
-                                       "torch::autograd::Node::",
-                                       "THPEngine_",
-                                       "torch::autograd::python::PythonEngine::",
-                                       "torch::autograd::VariableType::",
-                                       "torch::autograd::THPVariable_",
-                                       "dispatcher_vectorcall",
-                                       "array_matrixproduct",
-                                       "torch::autograd::generated::"};
 // path entries shown: the innermost ones, and the outermost
 constexpr size_t kInnerOfPath = 2;
 // Namespaces that are clear from the context.
