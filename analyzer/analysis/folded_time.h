@@ -5,9 +5,7 @@
 #include <future>
 
 #include "analyzer/analysis/layer_analysis.h"
-#include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/step_groups.h"
-#include "analyzer/time/intervals.h"
 #include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline analysis {

@@ -10,7 +10,6 @@
 #include "analyzer/render/escape.h"
 #include "analyzer/render/text_columns.h"
 #include "analyzer/table/table_ops.h"
-#include "analyzer/time/intervals.h"
 
 namespace dlhook::analyzer::inline answer {
 namespace {

@@ -260,7 +260,7 @@ std::vector<std::string> GpuRemarks(const StepFacts& facts) {
     const TableOptions& options = facts.options();
     const std::vector<StepSet> sets = StepSetsOf(options.analysis->steps(), facts.steps().kind);
     const StepSet set = sets.empty() ? StepSet() : sets.front();
-    const LayerGroups groups(model, facts.attribution(), LayersBy::kOp, 0);
+    const LayerGroups groups(model, facts.attribution(), By::kOp, 0);
     const LayerSums sums = SumLayers(model, *options.analysis, groups, *options.totals, set, options.peaks);
     busy /= static_cast<double>(works.size());
     remarks.push_back(

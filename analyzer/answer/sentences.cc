@@ -5,7 +5,6 @@
 #include "analyzer/model/release.h"
 #include "analyzer/steps/step_assembly.h"
 #include "analyzer/table/table_ops.h"
-#include "analyzer/time/thread_states.h"
 #include "analyzer/work/generation.h"
 
 namespace dlhook::analyzer::inline answer {

@@ -6,7 +6,6 @@
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/table/table_ops.h"
-#include "analyzer/time/thread_states.h"
 #include "analyzer/work/gap_lines.h"
 
 namespace dlhook::analyzer::inline answer {

@@ -1,7 +1,6 @@
 // Text for ops, for tables and for comparing steps.
 #pragma once
 
-#include "analyzer/model/op.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline calls {

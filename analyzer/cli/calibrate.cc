@@ -1,9 +1,7 @@
 // `dlhook calibrate`: this machine's peak rates of computation and transfers, measured once and stored for reports.
 
 #include "analyzer/calibrate/this_machine.h"
-#include "analyzer/cli/command.h"
 #include "analyzer/cli/launch.h"
-#include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/peaks/calibration.h"

@@ -1,16 +1,9 @@
 #include "analyzer/cli/collector.h"
 
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-
-#include "absl/algorithm/container.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "analyzer/cli/launch.h"
 #include "preload/drain/nap.h"
 #include "preload/format/identity.h"

@@ -11,18 +11,8 @@
 #pragma once
 
 #include <cstddef>
-#include <initializer_list>
-#include <map>
-#include <optional>
-#include <string>
-#include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/string_view.h"
-#include "absl/types/span.h"
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline cli {
 

@@ -1,7 +1,6 @@
 // Commands, flags and their values; after "--" what the shell has for the words of any program. The scripts of the shells, which
 // the build installs, ask `dlhook help --complete`.
 
-#include "analyzer/cli/command.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/diff/diff_runs.h"
 #include "analyzer/doctor/counter_trials.h"

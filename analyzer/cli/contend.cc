@@ -4,14 +4,10 @@
 #include <filesystem>
 
 #include "analyzer/calibrate/this_machine.h"
-#include "analyzer/cli/command.h"
 #include "analyzer/cli/neighbours.h"
-#include "analyzer/cli/tables.h"
-#include "analyzer/cli/try_run.h"
 #include "analyzer/io/resctrl.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/whatif/contend_table.h"
-#include "analyzer/whatif/contest.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {

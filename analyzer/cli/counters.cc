@@ -1,7 +1,5 @@
 // `dlhook counters`: what this machine can count, by trying; and whether given words for DLHOOK_COUNTERS would work.
 
-#include "analyzer/cli/command.h"
-#include "analyzer/cli/output.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/doctor/counter_trials.h"
 

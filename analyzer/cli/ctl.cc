@@ -2,9 +2,7 @@
 // at their next call.
 #include <filesystem>
 
-#include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
-#include "analyzer/io/byte_source.h"
 #include "analyzer/io/ring_file.h"
 #include "analyzer/render/escape.h"
 #include "preload/format/session.h"

@@ -2,8 +2,6 @@
 
 #include <deque>
 
-#include "analyzer/cli/command.h"
-#include "analyzer/cli/output.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/diff/diff_runs.h"
 #include "analyzer/findings/findings_table.h"

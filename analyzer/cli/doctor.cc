@@ -1,6 +1,5 @@
 // `dlhook doctor`: what works here and, with a program, what of it is seen and what is not. Everything is tried.
 // Single-threaded: ptrace, the drain and the looks alternate.
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 
@@ -8,7 +7,6 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "analyzer/cli/collector.h"
-#include "analyzer/cli/command.h"
 #include "analyzer/cli/launch.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"

@@ -1,10 +1,8 @@
 // `dlhook dump`: the packets of a run as text, one trace::Trace message, for people and golden tests.
 #include <google/protobuf/text_format.h>
 
-#include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/import/imported_traces.h"
-#include "analyzer/io/byte_source.h"
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/io/ring_file.h"
 #include "analyzer/render/escape.h"

@@ -2,7 +2,6 @@
 
 #include <regex>
 
-#include "analyzer/cli/command.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/peaks/peaks.h"

@@ -5,8 +5,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include "analyzer/cli/command.h"
-#include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/export/exporter.h"

@@ -1,6 +1,5 @@
 // `dlhook import`: other tools' traces -> a run folder.
 
-#include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/import/imported_traces.h"

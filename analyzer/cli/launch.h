@@ -4,13 +4,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
-#include <functional>
-#include <initializer_list>
-#include <string>
-#include <vector>
-
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline cli {
 

@@ -1,5 +1,4 @@
 // roff: see man(7). The build runs `dlhook help --man` and installs the result.
-#include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
 
 extern "C" {

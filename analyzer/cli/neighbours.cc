@@ -1,17 +1,13 @@
 // fork, signals. Each neighbour is the leader of a process group; it is killed when the process that started it dies.
 #include "analyzer/cli/neighbours.h"
 
-#include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include <fstream>
 #include <sstream>
 
-#include "analyzer/calibrate/this_machine.h"
 #include "analyzer/cli/launch.h"
 
 namespace dlhook::analyzer::inline cli {

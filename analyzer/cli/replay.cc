@@ -4,7 +4,6 @@
 
 #include "analyzer/calibrate/this_machine.h"
 #include "analyzer/calls/op_labels.h"
-#include "analyzer/cli/command.h"
 #include "analyzer/cli/try_run.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/child_process.h"

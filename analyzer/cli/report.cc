@@ -1,8 +1,6 @@
 // Run -> model -> tables -> renderer -> stdout.
 
 #include "analyzer/answer/answer.h"
-#include "analyzer/cli/command.h"
-#include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/findings/findings_table.h"
@@ -97,8 +95,7 @@ void SayWhyEmpty(std::vector<Table>* tables) {
 }
 
 // The tables that only flags imply; empty: none.
-std::vector<std::string> TablesMeant(const Args& args) {
-  const std::optional<std::string> by = args.Last("by");
+std::vector<std::string> TablesMeant(const Args& args, std::optional<By> by) {
   if (by) return {std::string(TableOfBy(*by))};
   if (args.Last("depth") || args.Last("step")) return {"layers"};
   if (args.Last("function")) return {"callers"};
@@ -143,7 +140,7 @@ absl::StatusOr<ReportOptions> ReportOptionsOf(const Args& args) {
   ASSIGN_OR_RETURN(options.ignored_findings, ReadIgnored(args));
   std::vector<std::string> tables = ListOf(args, "table");
   RETURN_IF_ERROR(CheckRowFlags(args, tables));
-  if (tables.empty() && !options.is_page) tables = TablesMeant(args);
+  if (tables.empty() && !options.is_page) tables = TablesMeant(args, options.of_tables.by);
   ASSIGN_OR_RETURN(options.kinds, FindTables(tables));
   options.is_answer = tables.empty() && (format == "text" || format == "json");
   options.asks_for_all = tables.empty() || tables.front() == kAllTables;

@@ -1,16 +1,12 @@
 // `dlhook run`: starts a program with libdlhook.so preloaded, drains its rings from outside, prints the summary.
-#include <signal.h>
 
 #include <cstdlib>
 
 #include "analyzer/answer/answer.h"
 #include "analyzer/cli/collector.h"
-#include "analyzer/cli/command.h"
 #include "analyzer/cli/launch.h"
-#include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/cli/tables.h"
-#include "analyzer/io/byte_source.h"
 #include "analyzer/io/left_rings.h"
 #include "analyzer/io/ring_file.h"
 #include "analyzer/model/process_info.h"

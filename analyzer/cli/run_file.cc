@@ -9,7 +9,6 @@
 
 #include "analyzer/cli/launch.h"
 #include "analyzer/cli/output.h"
-#include "analyzer/io/byte_source.h"
 #include "analyzer/io/ring_file.h"
 #include "preload/format/folders.h"
 #include "preload/format/identity.h"

@@ -1,8 +1,6 @@
 // Several runs -> a row each -> one table -> renderer -> stdout.
 #include "analyzer/diff/scaling.h"
 
-#include "analyzer/cli/command.h"
-#include "analyzer/cli/output.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/page/report_page.h"
 #include "analyzer/render/renderer.h"

@@ -14,57 +14,22 @@
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-// What a word of --by means to each table; unset: nothing. In the table counters those of layers are words, too.
-struct ByWord {
-  absl::string_view word;
-  std::optional<LayersBy> layers = std::nullopt;
-  std::optional<CountersBy> counters = std::nullopt;
-  std::optional<HotspotsBy> hotspots = std::nullopt;
-  std::optional<ThreadsBy> threads = std::nullopt;
-
-  bool IsOf(absl::string_view table) const {
-    return (table == "layers" && layers) || (table == "counters" && (layers || counters)) ||
-           (table == "hotspots" && hotspots) || (table == "threads" && threads);
-  }
-};
-constexpr ByWord kByWords[] = {
-    {.word = "layer", .layers = LayersBy::kLayer, .hotspots = HotspotsBy::kLayer},
-    {.word = "module", .layers = LayersBy::kModule},
-    {.word = "type", .layers = LayersBy::kType},
-    {.word = "op", .layers = LayersBy::kOp},
-    {.word = "line", .layers = LayersBy::kLine, .hotspots = HotspotsBy::kLine, .threads = ThreadsBy::kLine},
-    {.word = "function",
-     .layers = LayersBy::kFunction,
-     .hotspots = HotspotsBy::kFunction,
-     .threads = ThreadsBy::kFunction},
-    {.word = "stack", .layers = LayersBy::kStack, .threads = ThreadsBy::kStack},
-    {.word = "phase", .counters = CountersBy::kPhase},
-    {.word = "step", .counters = CountersBy::kStep},
-    {.word = "scope", .counters = CountersBy::kScope},
-    {.word = "thread", .counters = CountersBy::kThread, .threads = ThreadsBy::kThread},
-    {.word = "library", .hotspots = HotspotsBy::kLibrary},
-};
-constexpr absl::string_view kTablesWithBy[] = {"layers", "counters", "hotspots", "threads"};
 constexpr int64_t kMaxIntervalMs = 24 * 3600 * 1000;
 
 absl::Status ReadBy(const Args& args, TableOptions* options) {
   const std::optional<std::string> word = args.Last("by");
   if (!word) return absl::OkStatus();
-  const auto* const by = absl::c_find_if(kByWords, [&](const ByWord& known) { return known.word == *word; });
-  if (by == std::end(kByWords)) return UnknownName("word of --by", *word, ByWords());
+  const auto* const known = absl::c_find(kByNames, *word);
+  if (known == std::end(kByNames)) return UnknownName("word of --by", *word, ByWords());
+  options->by = static_cast<By>(known - kByNames);
   const std::vector<std::string> tables = ListOf(args, "table");
-  for (const absl::string_view table : kTablesWithBy) {
-    if (!absl::c_linear_search(tables, table) || by->IsOf(table)) continue;
+  for (auto [table, choice] : RowChoices()) {
+    if (!absl::c_linear_search(tables, table) || absl::c_linear_search(choice, *options->by)) continue;
+    absl::c_sort(choice);
     std::vector<absl::string_view> expected;
-    for (const ByWord& known : kByWords) {
-      if (known.IsOf(table)) expected.push_back(known.word);
-    }
+    for (const By by : choice) expected.push_back(kByNames[static_cast<size_t>(by)]);
     return Unexpected(absl::StrCat("by of the table ", table), OneOf(expected), *word);
   }
-  options->layers_by = by->layers.value_or(options->layers_by);
-  options->counters_by = by->counters.value_or(options->counters_by);
-  options->hotspots_by = by->hotspots.value_or(options->hotspots_by);
-  options->threads_by = by->threads.value_or(options->threads_by);
   return absl::OkStatus();
 }
 
@@ -164,15 +129,10 @@ absl::StatusOr<std::vector<const TableKind*>> FindTables(const std::vector<std::
   return kinds;
 }
 
-std::vector<std::string> ByWords() {
-  std::vector<std::string> words;
-  for (const ByWord& by : kByWords) words.emplace_back(by.word);
-  return words;
-}
+std::vector<std::string> ByWords() { return {std::begin(kByNames), std::end(kByNames)}; }
 
-absl::string_view TableOfBy(absl::string_view word) {
-  const auto* const by = absl::c_find_if(kByWords, [&](const ByWord& known) { return known.word == word; });
-  return *absl::c_find_if(kTablesWithBy, [&](absl::string_view table) { return by->IsOf(table); });
+absl::string_view TableOfBy(By by) {
+  return absl::c_find_if(RowChoices(), [&](const auto& one) { return absl::c_linear_search(one.second, by); })->first;
 }
 
 std::vector<Flag> TableFlags(const std::optional<Flag>& behind_by) {

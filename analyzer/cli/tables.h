@@ -3,7 +3,6 @@
 
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/calls/choices.h"
-#include "analyzer/cli/command.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/diff/diff_runs.h"
 #include "analyzer/model/trace_model.h"
@@ -46,8 +45,8 @@ inline constexpr absl::string_view kAllTables = "all";
 absl::StatusOr<std::vector<const TableKind*>> FindTables(const std::vector<std::string>& names);
 
 // --by (and behind it the command's own), --interval, --depth, --evidence, --function and --only.
-std::vector<std::string> ByWords();                   // the values of --by
-absl::string_view TableOfBy(absl::string_view word);  // the first that has this value
+std::vector<std::string> ByWords();  // the values of --by
+absl::string_view TableOfBy(By by);  // the first that has it
 std::vector<Flag> TableFlags(const std::optional<Flag>& behind_by = std::nullopt);
 absl::StatusOr<TableOptions> ReadTableFlags(const Args& args);
 // How tables are printed: --format, by default text, and --color. An error with --html, too: the page is a format of its own.

@@ -1,8 +1,6 @@
 // `dlhook top`: the answer about a run that goes on, again and again.
-#include <errno.h>
 #include <langinfo.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -12,10 +10,8 @@
 #include "analyzer/answer/live.h"
 #include "analyzer/answer/sentences.h"
 #include "analyzer/answer/standing.h"
-#include "analyzer/cli/command.h"
 #include "analyzer/cli/launch.h"
 #include "analyzer/cli/live_processes.h"
-#include "analyzer/cli/output.h"
 #include "analyzer/cli/run_file.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/io/ring_file.h"

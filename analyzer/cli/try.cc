@@ -4,13 +4,8 @@
 #include <filesystem>
 
 #include "analyzer/calibrate/this_machine.h"
-#include "analyzer/cli/command.h"
 #include "analyzer/cli/neighbours.h"
-#include "analyzer/cli/tables.h"
-#include "analyzer/cli/try_run.h"
-#include "analyzer/whatif/contest.h"
 #include "analyzer/whatif/try_table.h"
-#include "analyzer/whatif/variations.h"
 #include "analyzer/work/step_facts.h"
 
 namespace dlhook::analyzer::inline cli {

@@ -3,7 +3,6 @@
 // group of its own. The first two adopt what loses its parent (PR_SET_CHILD_SUBREAPER).
 #include "analyzer/cli/try_run.h"
 
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -17,7 +16,6 @@
 #include "analyzer/cli/collector.h"
 #include "analyzer/cli/launch.h"
 #include "analyzer/io/left_rings.h"
-#include "analyzer/io/machine_files.h"
 #include "analyzer/io/ring_file.h"
 
 namespace dlhook::analyzer::inline cli {

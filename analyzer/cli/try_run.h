@@ -2,7 +2,6 @@
 // process that cleans up whatever ends this one.
 #pragma once
 
-#include "analyzer/cli/output.h"
 #include "analyzer/cli/tables.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/time/thread_states.h"

@@ -130,8 +130,7 @@ void AddCpuTimeFindings(const std::vector<CpuTime>& times, std::vector<Finding>*
                     Share(times, CpuTime::Kind::kUnseen, "in others"), "; ",
                     Percent(SumOf(times, CpuTime::Kind::kPython), all), " % in Python's interpreter; ",
                     Share(times, CpuTime::Kind::kSystem, "in the C library and in runtimes"), "; ", all,
-                    " samples, start and imports included."),
-       ""});
+                    " samples, start and imports included.")});
   for (const CpuTime& time : times) {
     if (10 * time.samples < all) continue;
     if (time.kind == CpuTime::Kind::kSeen && !time.others.empty()) {

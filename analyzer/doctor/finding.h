@@ -1,8 +1,7 @@
 // One result of the doctor.
 #pragma once
 
-#include <string>
-#include <vector>
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline doctor {
 
@@ -17,9 +16,9 @@ const char* LevelName(Level level);  // "ok", "note", "warning", "problem"
 struct Finding {
   std::string id;  // stable: "deepbind", "clock" …
   Level level = Level::kOk;
-  std::string subject;  // a library, a program; may be empty
-  std::string text;     // the fact and its consequence
-  std::string advice;   // what to do; empty: nothing
+  std::string subject;      // a library, a program; may be empty
+  std::string text;         // the fact and its consequence
+  std::string advice = {};  // what to do; empty: nothing
 };
 
 // The file's name, with its package if installed for Python: "blis/cy.cpython-311-x86_64-linux-gnu.so".

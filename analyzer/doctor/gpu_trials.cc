@@ -2,16 +2,10 @@
 #include <dlfcn.h>
 #include <link.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "analyzer/doctor/machine.h"
 #include "analyzer/symbols/isolated_json.h"
 #include "preload/base/function_table.h"
@@ -82,16 +76,15 @@ bool HasMps() {
 
 Finding DriverFinding(const GpuMachine& machine) {
   if (!machine.trouble.empty()) {
-    return {"gpu", Level::kNote, "", absl::StrCat("which GPUs there are is not known: ", machine.trouble, "."), ""};
+    return {"gpu", Level::kNote, "", absl::StrCat("which GPUs there are is not known: ", machine.trouble, ".")};
   }
-  if (!machine.has_driver) return {"gpu", Level::kOk, "", "no CUDA driver: only work on the CPU is observed.", ""};
+  if (!machine.has_driver) return {"gpu", Level::kOk, "", "no CUDA driver: only work on the CPU is observed."};
   if (machine.driver_status != 0 || machine.devices.empty()) {
-    return {"gpu", Level::kNote, "", "the CUDA driver is installed but finds no device.", ""};
+    return {"gpu", Level::kNote, "", "the CUDA driver is installed but finds no device."};
   }
   return {"gpu", Level::kOk, "",
           absl::StrCat("the CUDA driver works (for CUDA ", machine.driver_version / 1000, ".",
-                       machine.driver_version % 1000 / 10, "): ", absl::StrJoin(machine.devices, ", "), "."),
-          ""};
+                       machine.driver_version % 1000 / 10, "): ", absl::StrJoin(machine.devices, ", "), ".")};
 }
 
 Finding TimesFinding(const GpuMachine& machine) {
@@ -109,8 +102,7 @@ Finding TimesFinding(const GpuMachine& machine) {
   }
   return {"gpu-times", Level::kOk, machine.cupti,
           absl::StrCat("is CUPTI of CUDA ", CudaOfCupti(machine.cupti_version),
-                       ": times of kernels and copies come from it, unless the program has another."),
-          ""};
+                       ": times of kernels and copies come from it, unless the program has another.")};
 }
 
 void AddSharingFinding(const GpuMachine& machine, std::vector<Finding>* findings) {
@@ -123,7 +115,7 @@ void AddSharingFinding(const GpuMachine& machine, std::vector<Finding>* findings
       absl::c_any_of(machine.devices, [](const std::string& name) { return absl::StrContains(name, "MIG "); });
   if (has_mig) words.emplace_back("a MIG instance is a part of a GPU: its peaks are not the whole device's");
   if (words.empty()) return;
-  findings->push_back({"gpu-shared", Level::kNote, "", absl::StrCat(absl::StrJoin(words, "; "), "."), ""});
+  findings->push_back({"gpu-shared", Level::kNote, "", absl::StrCat(absl::StrJoin(words, "; "), ".")});
 }
 
 }  // namespace

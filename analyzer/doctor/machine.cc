@@ -93,7 +93,7 @@ void CheckShim(const absl::StatusOr<std::string>& shim, const std::string& scrat
     return;
   }
   const ProcessInfo& process = run.model.processes.front();
-  findings->push_back({"shim", Level::kOk, *shim, "was preloaded into a test process and recorded its call.", ""});
+  findings->push_back({"shim", Level::kOk, *shim, "was preloaded into a test process and recorded its call."});
   const bool same = process.tool_version == DLHOOK_VERSION;
   findings->push_back({"version", same ? Level::kOk : Level::kProblem, "",
                        absl::StrCat("dlhook ", DLHOOK_VERSION, ", its library ", process.tool_version, "."),
@@ -102,8 +102,7 @@ void CheckShim(const absl::StatusOr<std::string>& shim, const std::string& scrat
   findings->push_back(
       {"clock", is_tsc ? Level::kOk : Level::kNote, "",
        is_tsc ? absl::StrCat("time-stamp counter, ", process.ticks_per_second / 1000000, " MHz.")
-              : absl::StrCat("CLOCK_MONOTONIC: ", process.clock_fallback_reason, ". A call costs some ns more."),
-       ""});
+              : absl::StrCat("CLOCK_MONOTONIC: ", process.clock_fallback_reason, ". A call costs some ns more.")});
 }
 
 // Like the shim, allocates the rings.
@@ -125,7 +124,7 @@ std::string TryRings(const std::string& folder) {
 void CheckRings(Findings* findings) {
   const std::string trouble = TryRings("/dev/shm");
   if (trouble.empty()) {
-    findings->push_back({"rings", Level::kOk, "/dev/shm", "has room for the rings of records.", ""});
+    findings->push_back({"rings", Level::kOk, "/dev/shm", "has room for the rings of records."});
   } else {
     findings->push_back(
         {"rings", Level::kWarning, "/dev/shm",

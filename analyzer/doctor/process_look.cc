@@ -4,18 +4,11 @@
 #include <errno.h>
 #include <gelf.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
-#include "absl/algorithm/container.h"
-#include "absl/status/status.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "analyzer/symbols/elf_object.h"
 #include "preload/format/hook_table.h"
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/status/statusor.h"
 #include "analyzer/io/outside_code.h"
 
 namespace dlhook::analyzer::inline doctor {

@@ -109,8 +109,7 @@ void AddOtherPreloaders(const Trial& trial, const ProgramReport& report, Finding
       if (library == report.libraries.end() || library->provides.empty()) continue;
       AddOnce({"preloader-chained", Level::kNote, object.path,
                absl::StrCat("is preloaded, too, and has ", Names(library->provides),
-                            ": calls pass through dlhook and then through it; times include its own."),
-               ""},
+                            ": calls pass through dlhook and then through it; times include its own.")},
               findings);
     }
   }
@@ -197,13 +196,12 @@ void AddCapabilities(const TraceModel& model, Findings* findings) {
     for (const Capability& capability : process.capabilities) {
       if (capability.state == CapabilityState::kOn) {
         if (capability.name == "gpu-time") {
-          AddOnce(
-              {"gpu-time", Level::kOk, capability.object,
-               absl::StrCat(capability.object.empty() ? "" : "tells ", "times of GPUs: ", capability.reason, "."), ""},
-              findings);
+          AddOnce({"gpu-time", Level::kOk, capability.object,
+                   absl::StrCat(capability.object.empty() ? "" : "tells ", "times of GPUs: ", capability.reason, ".")},
+                  findings);
         } else if (absl::StrContains(capability.reason, kNotTriedWith)) {
           AddOnce({absl::StrCat(capability.name, "-not-tried"), Level::kNote, capability.object,
-                   absl::StrCat(capability.name, " works as far as its checks tell: ", capability.reason, "."), ""},
+                   absl::StrCat(capability.name, " works as far as its checks tell: ", capability.reason, ".")},
                   findings);
         }
         continue;

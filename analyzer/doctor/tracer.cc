@@ -7,9 +7,6 @@
 #include <sys/user.h>
 #include <sys/wait.h>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/io/machine_files.h"
 
 namespace dlhook::analyzer::inline doctor {

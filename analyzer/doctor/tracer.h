@@ -7,11 +7,7 @@
 
 #include <sys/types.h>
 
-#include <functional>
-#include <map>
-#include <set>
-
-#include "absl/status/status.h"
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline doctor {
 

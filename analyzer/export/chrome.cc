@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "analyzer/export/exporter.h"
-#include "analyzer/export/timeline.h"
 #include "analyzer/render/escape.h"
 
 namespace dlhook::analyzer::inline exports {

@@ -6,7 +6,6 @@
 //   2. add its line to kExporters in analyzer/export/registry.cc.
 #pragma once
 
-#include "absl/status/status.h"
 #include "analyzer/export/timeline.h"
 #include "analyzer/profile/profile.h"
 #include "analyzer/table/table.h"

@@ -3,7 +3,6 @@
 
 #include <zlib.h>
 
-#include <algorithm>
 #include <cstdlib>
 
 namespace dlhook::analyzer::inline exports {

@@ -1,9 +1,7 @@
 // gzip (RFC 1952) with reproducible output.
 #pragma once
 
-#include <string>
-
-#include "absl/strings/string_view.h"
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline exports {
 

@@ -1,7 +1,6 @@
 // Perfetto's own format: track events as protobuf (third_party/perfetto/), names once each. All in one sequence of packets.
 #include "analyzer/export/exporter.h"
 #include "analyzer/export/third_party/perfetto/trace.pb.h"
-#include "analyzer/export/timeline.h"
 
 namespace dlhook::analyzer::inline exports {
 namespace {

@@ -3,7 +3,6 @@
 #include "analyzer/export/raw_tables.h"
 #include "analyzer/steps/step_index.h"
 #include "analyzer/time/thread_activity.h"
-#include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline exports {
 namespace {

@@ -1,7 +1,6 @@
 #include "analyzer/export/slice_labels.h"
 
 #include "analyzer/calls/op_labels.h"
-#include "analyzer/profile/profile.h"
 #include "analyzer/profile/profile_nodes.h"
 
 namespace dlhook::analyzer::inline exports {

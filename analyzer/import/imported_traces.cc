@@ -1,8 +1,5 @@
 #include "analyzer/import/imported_traces.h"
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/import/nsight/nsight_import.h"
 #include "analyzer/io/byte_source.h"
 

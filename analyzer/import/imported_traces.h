@@ -1,12 +1,6 @@
 // Traces of other tools, whichever they are, as process traces.
 #pragma once
 
-#include <functional>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/status/statusor.h"
 #include "analyzer/import/kineto/kineto_import.h"
 
 namespace dlhook::analyzer::inline imports {

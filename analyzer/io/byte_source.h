@@ -4,16 +4,8 @@
 #include <sys/types.h>
 
 #include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "absl/types/span.h"
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline io {
 

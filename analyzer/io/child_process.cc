@@ -9,11 +9,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 
 extern char** environ;
 

@@ -3,13 +3,8 @@
 
 #include <sys/types.h>
 
-#include <string>
-#include <vector>
-
 #include "absl/functional/function_ref.h"
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline io {
 

@@ -5,12 +5,8 @@
 #include <elf.h>
 #include <fcntl.h>
 
-#include <algorithm>
 #include <fstream>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/strip.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/outside_code.h"
 #include "preload/format/folders.h"

@@ -3,11 +3,6 @@
 // outside, at looks, by the launcher; added to a perf map in the folder of compiled code (preload/format/folders.h).
 #pragma once
 
-#include <map>
-#include <optional>
-#include <set>
-#include <utility>
-
 #include "analyzer/io/run_folder.h"
 #include "preload/format/session.h"
 

@@ -8,10 +8,7 @@
 #include <system_error>
 
 #include "absl/functional/function_ref.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/io/ring_file.h"
-#include "analyzer/io/run_folder.h"
 
 namespace dlhook::analyzer::inline io {
 namespace {

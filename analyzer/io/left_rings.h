@@ -1,10 +1,7 @@
 // What this user's processes that are gone left in /dev/shm, of all runs.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <set>
-#include <string>
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline io {
 

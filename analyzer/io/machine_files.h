@@ -1,12 +1,7 @@
 // What Linux tells of a machine in files: how fast its processors run, their energy, and how long a quota stopped a process.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include "analyzer/model/prelude.h"
 #include "preload/drain/drain.h"
 #include "preload/format/session.h"
 

@@ -4,16 +4,9 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
-#include <algorithm>
 #include <fstream>
 #include <iterator>
-#include <tuple>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/io/byte_source.h"
 #include "preload/format/build_id.h"
 #include "preload/python/python_frames.h"

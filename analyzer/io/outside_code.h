@@ -4,14 +4,7 @@
 
 #include <sys/types.h>
 
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/string_view.h"
+#include "analyzer/model/prelude.h"
 #include "preload/drain/outside_stacks.h"
 #include "preload/format/session.h"
 #include "preload/python/python_layout.h"

@@ -4,8 +4,6 @@
 #include <google/protobuf/message_lite.h>
 #include <google/protobuf/stubs/logging.h>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "preload/format/packet_writer.h"
 #include "proto/trace.pb.h"
 

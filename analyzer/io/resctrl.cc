@@ -7,11 +7,6 @@
 #include <filesystem>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "analyzer/io/machine_files.h"
 
 namespace dlhook::analyzer::inline io {

@@ -4,11 +4,7 @@
 
 #include <sys/types.h>
 
-#include <optional>
-#include <string>
-
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline io {
 

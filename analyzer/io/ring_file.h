@@ -5,10 +5,8 @@
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/jit_names.h"
 #include "analyzer/io/machine_files.h"
-#include "analyzer/io/run_folder.h"
 #include "analyzer/io/wait_stacks.h"
 #include "preload/drain/counter_sampler.h"
-#include "preload/drain/drain.h"
 #include "preload/format/session.h"
 
 namespace dlhook::analyzer::inline io {

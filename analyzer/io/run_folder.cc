@@ -9,9 +9,6 @@
 #include <cstring>
 #include <filesystem>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/io/byte_source.h"
 
 namespace dlhook::analyzer::inline io {

@@ -1,12 +1,8 @@
 // Trusts nothing in the process.
 #include "analyzer/io/wait_stacks.h"
 
-#include <algorithm>
 #include <iterator>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/io/machine_files.h"
 #include "preload/format/identity.h"
 #include "preload/unwind/stack_walk.h"

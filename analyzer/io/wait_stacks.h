@@ -3,11 +3,8 @@
 // ptrace: the process does not notice.
 #pragma once
 
-#include <tuple>
-
 #include "analyzer/io/outside_code.h"
 #include "preload/drain/drain.h"
-#include "preload/drain/outside_stacks.h"
 #include "preload/drain/proc_counters.h"
 #include "preload/format/session.h"
 

@@ -3,7 +3,6 @@
 #include <queue>
 
 #include "analyzer/model/same_work.h"
-#include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline model {
 namespace {

@@ -3,12 +3,6 @@
 
 #include <cstddef>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-
 namespace dlhook::analyzer::inline names {
 namespace {
 

@@ -3,11 +3,7 @@
 // tests/analyzer/stacks/fold_names_test.cc.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "absl/strings/string_view.h"
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline names {
 

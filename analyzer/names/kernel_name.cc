@@ -2,18 +2,8 @@
 // Uses the C++ runtime's demangler, and adds what Rust's legacy scheme needs.
 #include <cxxabi.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <memory>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/strip.h"
 #include "analyzer/names/fold_names.h"
 
 namespace dlhook::analyzer::inline names {

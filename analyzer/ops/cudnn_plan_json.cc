@@ -1,7 +1,6 @@
 // Keys as in cuDNN 9.
 #include <nlohmann/json.hpp>
 
-#include "absl/status/status.h"
 #include "analyzer/ops/cudnn_problem.h"
 #include "analyzer/ops/nvidia_names.h"
 

@@ -1,8 +1,7 @@
 // The problem of a cuDNN call: one line in the form of oneDNN's problem descriptors, and its cost.
 #pragma once
 
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include "analyzer/model/prelude.h"
 #include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline ops {

@@ -6,7 +6,6 @@
 //   2. add its line to kShapes;
 //   3. if FLOPs are known, add the formula with its source to op_cost.h and its line to Flops().
 
-#include "analyzer/model/onednn_text.h"
 #include "analyzer/model/op_cost.h"
 #include "analyzer/ops/decode_op.h"
 #include "proto/op.pb.h"

@@ -1,15 +1,9 @@
 // Medians and quartiles; look-up.
 #include "analyzer/peaks/calibration.h"
 
-#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
-
-#include "absl/algorithm/container.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 
 namespace dlhook::values {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Processor, vendor, name, family, model, stepping, threads_per_core, instruction_sets)

@@ -2,8 +2,6 @@
 // Insightful Visual Performance Model for Multicore Architectures", 2009), with what starting a call and dividing it among threads costs.
 #pragma once
 
-#include "analyzer/model/op.h"
-#include "analyzer/model/process_info.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/peaks/calibration.h"
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "analyzer/model/limits.h"
-#include "analyzer/model/op.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer::inline profiles {

@@ -2,12 +2,10 @@
 #pragma once
 
 #include "analyzer/layers/attribution.h"
-#include "analyzer/profile/profile.h"
 #include "analyzer/profile/profile_builder.h"
 #include "analyzer/stacks/call_stacks.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/time/thread_activity.h"
-#include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline profiles {
 

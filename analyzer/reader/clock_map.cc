@@ -1,9 +1,6 @@
 #include "analyzer/reader/clock_map.h"
 
-#include <algorithm>
 #include <iterator>
-
-#include "absl/algorithm/container.h"
 
 namespace dlhook::analyzer::inline reader {
 namespace {

@@ -1,10 +1,8 @@
 // Maps the ticks of one process trace to nanoseconds of CLOCK_MONOTONIC.
 #pragma once
 
-#include <optional>
-#include <vector>
-
 #include "analyzer/model/oddities.h"
+#include "analyzer/model/prelude.h"
 #include "proto/trace.pb.h"
 
 namespace dlhook::analyzer::inline reader {

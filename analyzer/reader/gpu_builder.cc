@@ -65,9 +65,7 @@ GpuKernelIndex GpuBuilder::KernelOf(uint32_t iid) {
 
 void GpuBuilder::AddActivities(const trace::GpuActivityBatch& batch) {
   values::GpuActivityBatchRows row(batch);
-  if (row.count != row.longest) {
-    return oddities_->Count("a batch of GPU work whose arrays do not fit together (it was left out)");
-  }
+  if (!FitsTogether(row, "GPU work", oddities_)) return;
   StagedGpu* const out = work_.Reserve(static_cast<size_t>(row.count));
   size_t added = 0;
   int64_t impossible = 0;

@@ -3,9 +3,7 @@
 
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/trace_model.h"
-#include "analyzer/reader/clock_map.h"
 #include "analyzer/reader/gpu_links.h"
-#include "analyzer/reader/python_builder.h"
 #include "analyzer/reader/staging.h"
 #include "proto/trace.pb.h"
 

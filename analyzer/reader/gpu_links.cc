@@ -49,9 +49,7 @@ GpuKernelIndex GpuKernelTable::Kernel(const trace::InternedGpuKernel& kernel, Na
 
 void GpuLinks::Add(const trace::GpuLinkBatch& batch, Oddities* oddities) {
   values::GpuLinkBatchRows row(batch);
-  if (row.count != row.longest) {
-    return oddities->Count("a batch of links to GPU work whose arrays do not fit together (it was left out)");
-  }
+  if (!FitsTogether(row, "links to GPU work", oddities)) return;
   while (row.i < row.count) {
     row.Next();
     links_.push_back(
@@ -105,9 +103,7 @@ const GpuLinks::Link* GpuLinks::Find(uint32_t correlation, int64_t start_ns, boo
 
 void GpuNodes::Add(const trace::GpuGraphNodeBatch& batch, Oddities* oddities) {
   values::GpuGraphNodeBatchRows row(batch);
-  if (row.count != row.longest) {
-    return oddities->Count("a batch of graph nodes whose arrays do not fit together (it was left out)");
-  }
+  if (!FitsTogether(row, "graph nodes", oddities)) return;
   while (row.i < row.count) {
     row.Next();
     nodes_.push_back({row.node, row.original, static_cast<int64_t>(row.ticks), row.sequence, batch.thread_id(), kNone});

@@ -4,7 +4,6 @@
 
 #include "analyzer/model/call_finder.h"
 #include "analyzer/model/oddities.h"
-#include "analyzer/model/trace_model.h"
 #include "analyzer/reader/clock_map.h"
 #include "analyzer/reader/python_builder.h"
 #include "proto/call.pb.h"

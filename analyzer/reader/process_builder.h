@@ -2,13 +2,9 @@
 #pragma once
 
 #include "analyzer/io/packet_reader.h"
-#include "analyzer/reader/call_attributes.h"
 #include "analyzer/reader/gpu_builder.h"
-#include "analyzer/reader/load_run.h"
 #include "analyzer/reader/process_facts.h"
-#include "analyzer/reader/python_builder.h"
 #include "analyzer/reader/scope_builder.h"
-#include "analyzer/reader/staging.h"
 #include "analyzer/reader/thread_events.h"
 #include "analyzer/reader/trace_builder.h"
 #include "analyzer/reader/xla_builder.h"

@@ -2,8 +2,6 @@
 // determines its time.
 
 #include "analyzer/reader/process_builder.h"
-#include "analyzer/reader/scope_nesting.h"
-#include "analyzer/reader/xla_builder.h"
 #include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline reader {

@@ -9,6 +9,14 @@ namespace dlhook::analyzer::inline reader {
 
 using ThreadIndices = std::map<uint32_t, ThreadIndex>;  // by id in the trace
 
+// Whether a batch has as much of each column; else it is left out.
+template <typename Rows>
+bool FitsTogether(const Rows& row, absl::string_view what, Oddities* oddities) {
+  if (row.count == row.longest) return true;
+  oddities->Count(absl::StrCat("a batch of ", what, " whose arrays do not fit together (it was left out)"));
+  return false;
+}
+
 // What is distinct over the run: the same names and stacks recur after a Reset, and in other processes.
 class NameTable {
  public:

@@ -3,11 +3,9 @@
 
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/trace_model.h"
-#include "analyzer/reader/clock_map.h"
 #include "analyzer/reader/load_run.h"
 #include "analyzer/reader/python_builder.h"
 #include "analyzer/reader/scope_nesting.h"
-#include "analyzer/reader/staging.h"
 #include "proto/call.pb.h"
 
 namespace dlhook::analyzer::inline reader {

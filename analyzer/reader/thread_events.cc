@@ -97,9 +97,7 @@ std::map<uint32_t, ThreadIndex> ThreadsByTid(const ThreadIndices& threads, const
 void SampleBuilder::Add(const trace::SampleBatch& batch, const OperandBuilder& addresses,
                         NativeStackBuilder* native_stacks, PythonBuilder* python, Oddities* oddities) {
   values::SampleBatchRows row(batch);
-  if (row.count != row.longest) {
-    return oddities->Count("a batch of samples whose arrays do not fit together (it was left out)");
-  }
+  if (!FitsTogether(row, "samples", oddities)) return;
   const uint64_t interval_ns = std::min(batch.interval_ns(), kMaxIntervalNs);
   std::vector<Sample>& samples = samples_[batch.thread_id()];
   while (row.i < row.count) {
@@ -149,9 +147,7 @@ std::pair<int64_t, int64_t> SampleBuilder::Finish(const ClockMap& clock, const T
 void WaitBuilder::Add(const trace::WaitBatch& batch, const OperandBuilder& addresses, NativeStackBuilder* native_stacks,
                       PythonBuilder* python, Oddities* oddities) {
   values::WaitBatchRows row(batch);
-  if (row.count != row.longest) {
-    return oddities->Count("a batch of waits whose arrays do not fit together (it was left out)");
-  }
+  if (!FitsTogether(row, "waits", oddities)) return;
   while (row.i < row.count) {
     row.Next();
     waits_.push_back({static_cast<int64_t>(row.start), static_cast<int64_t>(row.ticks), batch.thread_id(),
@@ -246,9 +242,7 @@ void CounterBuilder::Finish(const ClockMap& clock, ProcessIndex process, const T
 
 void MemoryBuilder::Add(const trace::MemoryBatch& batch, Oddities* oddities) {
   values::MemoryBatchRows row(batch);
-  if (row.count != row.longest) {
-    return oddities->Count("a batch of allocations whose arrays do not fit together (it was left out)");
-  }
+  if (!FitsTogether(row, "allocations", oddities)) return;
   while (row.i < row.count) {
     row.Next();
     const bool is_possible = row.bytes <= kMaxMemoryBytes && row.bytes <= kMaxAllBytes - all_bytes_;

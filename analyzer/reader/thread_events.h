@@ -5,7 +5,6 @@
 #include "analyzer/model/trace_model.h"
 #include "analyzer/reader/call_attributes.h"
 #include "analyzer/reader/clock_map.h"
-#include "analyzer/reader/python_builder.h"
 #include "analyzer/reader/staging.h"
 #include "proto/call.pb.h"
 

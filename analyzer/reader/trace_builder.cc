@@ -2,7 +2,6 @@
 
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/ops/decode_op.h"
-#include "analyzer/reader/gpu_builder.h"
 #include "analyzer/reader/process_builder.h"
 
 namespace dlhook::analyzer::inline reader {

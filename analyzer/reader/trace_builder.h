@@ -4,10 +4,8 @@
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/trace_model.h"
-#include "analyzer/reader/clock_map.h"
 #include "analyzer/reader/gpu_links.h"
 #include "analyzer/reader/load_run.h"
-#include "analyzer/reader/python_builder.h"
 #include "analyzer/reader/staging.h"
 
 namespace dlhook::analyzer::inline reader {

@@ -1,7 +1,6 @@
 #include "analyzer/reader/trace_tail.h"
 
 #include "analyzer/io/packet_reader.h"
-#include "analyzer/reader/clock_map.h"
 #include "analyzer/reader/one_job.h"
 #include "analyzer/reader/trace_builder.h"
 #include "preload/format/taps.h"

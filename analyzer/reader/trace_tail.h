@@ -7,7 +7,6 @@
 #include <deque>
 
 #include "analyzer/io/byte_source.h"
-#include "analyzer/model/trace_enums.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/reader/load_run.h"
 

@@ -6,7 +6,6 @@
 //     TSL: Thunk:#name=jit(train_step)/jvp(conv1)/conv_general_dilated,hlo_op=cudnn-conv.4,unique_hlo_op_id=5#
 //     TSL: Thunk:#hlo_op=command_buffer_7#                            a CUDA graph; inside, operations that it got anew
 
-#include "analyzer/reader/python_builder.h"
 #include "analyzer/reader/xla_builder.h"
 #include "preload/format/taps.h"
 

@@ -5,9 +5,7 @@
 // forgotten can't control a terminal.
 #pragma once
 
-#include <string>
-
-#include "absl/strings/string_view.h"
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline render {
 

@@ -3,9 +3,7 @@
 
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/measured_steps.h"
-#include "analyzer/steps/moments.h"
 #include "analyzer/steps/step_assembly.h"
-#include "analyzer/steps/step_items.h"
 
 namespace dlhook::analyzer::inline steps {
 namespace {

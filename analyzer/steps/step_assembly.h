@@ -2,7 +2,6 @@
 #pragma once
 
 #include "analyzer/layers/attribution.h"
-#include "analyzer/steps/moments.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/steps/step_items.h"
 

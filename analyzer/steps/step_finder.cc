@@ -1,15 +1,6 @@
 // Finds steps in a sequence of ops: first how long one is, the period, then where in it a step begins. See step_finder.h.
 #include "analyzer/steps/step_finder.h"
 
-#include <algorithm>
-#include <map>
-#include <numeric>
-#include <optional>
-#include <set>
-
-#include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_map.h"
-
 namespace dlhook::analyzer::inline steps {
 namespace {
 

@@ -10,8 +10,8 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <vector>
+
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline steps {
 

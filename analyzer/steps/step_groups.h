@@ -3,7 +3,6 @@
 
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/measured_steps.h"
-#include "analyzer/steps/phases.h"
 
 namespace dlhook::analyzer::inline steps {
 

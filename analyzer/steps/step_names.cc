@@ -1,7 +1,6 @@
 // Names of steps: see step_assembly.h.
 
 #include "analyzer/model/scope_looks.h"
-#include "analyzer/steps/moments.h"
 #include "analyzer/steps/step_assembly.h"
 #include "preload/format/taps.h"
 

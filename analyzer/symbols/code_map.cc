@@ -1,9 +1,7 @@
 // The address space is cut where a mapping begins or ends; each piece refers to the mapping recorded last.
 #include "analyzer/symbols/code_map.h"
 
-#include <map>
-
-#include "absl/algorithm/container.h"
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline symbols {
 namespace {

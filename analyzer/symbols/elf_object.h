@@ -4,9 +4,7 @@
 #include <elfutils/libdwfl.h>
 #include <libelf.h>
 
-#include <cstdint>
-#include <string>
-#include <vector>
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline symbols {
 

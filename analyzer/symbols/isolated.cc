@@ -13,9 +13,7 @@
 #include <cerrno>
 #include <chrono>
 #include <fstream>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/io/run_folder.h"
 
 namespace dlhook::analyzer::inline symbols {

@@ -3,11 +3,9 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline symbols {
 

@@ -1,12 +1,7 @@
 // Code compiled at run time, as reported by compilers: perf map files (perf-PID.map) and jitdump (jit-PID.dump).
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "absl/strings/string_view.h"
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline symbols {
 

@@ -1,9 +1,7 @@
 // The functions in which a sleeping thread of another process stands, read from outside: the process is not stopped.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline symbols {
 

@@ -2,8 +2,6 @@
 // run.
 #pragma once
 
-#include <compare>
-
 #include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline table {

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstddef>
-#include <initializer_list>
 
-#include "absl/status/status.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline table {

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <concepts>
-#include <initializer_list>
 #include <type_traits>
 
 #include "analyzer/table/table.h"

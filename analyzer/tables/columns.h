@@ -1,7 +1,6 @@
 // Columns that several tables share, named, explained and filled in the same way everywhere.
 #pragma once
 
-#include "analyzer/table/table.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/table/typed_columns.h"
 #include "analyzer/time/thread_states.h"

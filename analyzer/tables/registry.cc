@@ -42,6 +42,22 @@ const std::vector<TableKind>& TableKinds() {
   return *kinds;
 }
 
+const std::vector<std::pair<absl::string_view, std::vector<By>>>& RowChoices() {
+  using enum By;
+  static const auto& kChoices = *new std::vector<std::pair<absl::string_view, std::vector<By>>>{
+      {"layers", {kLayer, kModule, kType, kOp, kLine, kFunction, kStack}},
+      {"counters", {kLayer, kModule, kType, kOp, kLine, kFunction, kStack, kPhase, kStep, kScope, kThread}},
+      {"hotspots", {kFunction, kLibrary, kLine, kLayer}},
+      {"threads", {kThread, kFunction, kLine, kStack}}};
+  return kChoices;
+}
+
+By TableOptions::RowsOf(absl::string_view table) const {
+  const auto& [name, choice] = *absl::c_find_if(RowChoices(), [&](const auto& one) { return one.first == table; });
+  const By rows = by && absl::c_linear_search(choice, *by) ? *by : choice.front();
+  return rows == By::kLayer && layers_depth > 0 && table != "hotspots" ? By::kModule : rows;
+}
+
 absl::StatusOr<Table> MakeTable(const TableKind& kind, const TraceModel& model, const TableOptions& options,
                                 size_t* mistakes) {
   absl::StatusOr<Table> table = kind.run(model, options);

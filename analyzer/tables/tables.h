@@ -16,18 +16,13 @@ class Peaks;
 
 namespace dlhook::analyzer::inline tables {
 
-// Rows of the table `layers`: layers, or what to fold them into.
-enum class LayersBy : uint8_t { kLayer, kModule, kType, kOp, kLine, kFunction, kStack };
-inline constexpr absl::string_view kLayersByNames[] = {"layer", "module", "type", "op", "line", "function", "stack"};
+// What the rows of a table are: layers, or what to fold them into; phases …
+enum class By { kLayer, kModule, kType, kOp, kLine, kFunction, kStack, kPhase, kStep, kScope, kThread, kLibrary };
+inline constexpr absl::string_view kByNames[] = {"layer", "module", "type", "op",    "line",   "function",
+                                                 "stack", "phase",  "step", "scope", "thread", "library"};
 
-// Rows of the table `counters`: as in `layers`, or …
-enum class CountersBy : uint8_t { kLayers, kPhase, kStep, kScope, kThread };
-
-// Rows of the table `hotspots`.
-enum class HotspotsBy : uint8_t { kFunction, kLibrary, kLine, kLayer };
-
-// Rows of the table `threads`: threads, or the places where they were blocked.
-enum class ThreadsBy : uint8_t { kThread, kFunction, kLine, kStack };
+// What a table leaves the choice of, the first one by default; by name, none of tables that leave none.
+const std::vector<std::pair<absl::string_view, std::vector<By>>>& RowChoices();
 
 // How much is known of GPU times: nothing, copies and calls as a whole, or each kernel.
 enum class GpuTimes : uint8_t { kNone, kOfWork, kOfKernels };
@@ -40,14 +35,12 @@ struct TableOptions {
   const RunTotals* totals = nullptr;
   const LayerAnalysis* analysis = nullptr;
   const Peaks* peaks = nullptr;  // of the run's machines; null: not wanted
-  // For the table `layers`: its rows; modules' names are cut after `layers_depth` parts (0: not at all).
-  LayersBy layers_by = LayersBy::kLayer;
+  std::optional<By> by = std::nullopt;
+  By RowsOf(absl::string_view table) const;  // `by`, if the table has it; layers that are cut are modules
+  // Modules' names are cut after so many parts (0: not at all).
   int layers_depth = 0;
   // Of the table `layers`: steps of this kind; by default training, else inference, else whatever there is.
   std::optional<StepKind> layers_of = std::nullopt;
-  CountersBy counters_by = CountersBy::kLayers;
-  HotspotsBy hotspots_by = HotspotsBy::kFunction;
-  ThreadsBy threads_by = ThreadsBy::kThread;
   std::optional<size_t> first_rows = std::nullopt;  // others aren't wanted, of a table with a row for each step
   int64_t interval_ns = 0;  // for tables `..._over_time`: the length of a row's interval; 0: one row per step
   // GPU times to show; by default those that the run has. Runs that are compared must show the same.

@@ -1,10 +1,6 @@
 // Sets of time intervals: see intervals.h. Everything but sorting is linear; an intersection in what both span.
 #include "analyzer/time/intervals.h"
 
-#include <algorithm>
-
-#include "absl/algorithm/container.h"
-
 namespace dlhook::analyzer::inline time {
 namespace {
 

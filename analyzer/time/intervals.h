@@ -1,11 +1,9 @@
 // Sets of half-open time intervals in nanoseconds, and their overlap.
 #pragma once
 
-#include <compare>
 #include <cstddef>
-#include <cstdint>
-#include <utility>
-#include <vector>
+
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline time {
 

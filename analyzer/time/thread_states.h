@@ -4,7 +4,6 @@
 #pragma once
 
 #include "analyzer/steps/phases.h"
-#include "analyzer/time/intervals.h"
 #include "analyzer/time/time_division.h"
 #include "preload/format/thread_states.h"
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "analyzer/steps/compared_steps.h"
-#include "analyzer/steps/phases.h"
 
 namespace dlhook::analyzer::inline work {
 

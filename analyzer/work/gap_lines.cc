@@ -1,7 +1,6 @@
 #include "analyzer/work/gap_lines.h"
 
 #include "analyzer/time/thread_activity.h"
-#include "analyzer/time/thread_states.h"
 #include "analyzer/work/source_lines.h"
 
 namespace dlhook::analyzer::inline work {

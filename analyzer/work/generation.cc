@@ -1,6 +1,5 @@
 #include "analyzer/work/generation.h"
 
-#include "analyzer/calls/python_places.h"
 #include "analyzer/model/op_kind.h"
 #include "analyzer/steps/step_assembly.h"
 

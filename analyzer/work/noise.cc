@@ -1,9 +1,6 @@
 #include "analyzer/work/noise.h"
 
-#include <algorithm>
-#include <cmath>
 #include <numbers>
-#include <numeric>
 
 namespace dlhook::analyzer::inline work {
 namespace {

@@ -25,12 +25,9 @@
 // vary as the other side's runs do, relative to its mean.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <functional>
-#include <optional>
-#include <utility>
-#include <vector>
+
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline work {
 

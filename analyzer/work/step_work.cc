@@ -153,7 +153,7 @@ std::vector<StepWork::Intervals> StepWork::IntervalsOf(const TraceModel& model, 
 }
 
 StepWork::StepWork(const TraceModel& model, const LayerAnalysis& analysis, const FoldedTime& time)
-    : model_(model), attribution_(analysis.attribution()), groups_(model, attribution_, LayersBy::kLayer, 0) {
+    : model_(model), attribution_(analysis.attribution()), groups_(model, attribution_, By::kLayer, 0) {
   std::vector<Intervals> intervals = IntervalsOf(model, analysis.steps());
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
     const bool has_steps = !intervals[process].empty();

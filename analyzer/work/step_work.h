@@ -2,11 +2,9 @@
 #pragma once
 
 #include "analyzer/analysis/folded_time.h"
-#include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/steps/compared_steps.h"
 #include "analyzer/tables/network/layer_groups.h"
 #include "analyzer/tables/tables.h"
-#include "analyzer/time/intervals.h"
 #include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline work {

@@ -2,7 +2,6 @@
 #include <elf.h>
 #include <link.h>
 #include <stdint.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

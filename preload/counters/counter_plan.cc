@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-#include "preload/base/own_pages.h"
-#include "preload/base/process_id.h"
 #include "preload/base/spin_lock.h"
 #include "preload/format/identity.h"
 #include "preload/link/resolver.h"

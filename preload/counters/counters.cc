@@ -1,7 +1,6 @@
 // Open counters of a thread, and the records of their readings.
 #include "preload/counters/counters.h"
 
-#include "preload/base/own_pages.h"
 #include "preload/counters/counter_plan.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/parts.h"

@@ -3,7 +3,6 @@
 #include "preload/abi/arguments.h"
 #include "preload/abi/cuda_types.h"
 #include "preload/base/spin_lock.h"
-#include "preload/hook_arguments.h"
 #include "preload/link/library_api.h"
 #include "preload/runtime/thread_state.h"
 #include "preload/track/cuda_state.h"

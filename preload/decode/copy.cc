@@ -2,7 +2,6 @@
 
 #include "preload/abi/arguments.h"
 #include "preload/base/own_memory.h"
-#include "preload/hook_arguments.h"
 #include "preload/link/library_api.h"
 #include "preload/track/cuda_state.h"
 

@@ -1,7 +1,6 @@
 #include <new>
 
 #include "preload/abi/arguments.h"
-#include "preload/hook_arguments.h"
 #include "preload/track/cuda_state.h"
 
 namespace dlhook::inline decode {

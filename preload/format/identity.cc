@@ -6,12 +6,10 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include "preload/base/environment.h"
 #include "preload/format/folders.h"
 #include "preload/format/hook_table.h"
-#include "preload/format/processor_id.h"
 
 namespace dlhook::inline format {
 namespace {

@@ -8,7 +8,6 @@
 #include "preload/base/spin_lock.h"
 #include "preload/format/folders.h"
 #include "preload/link/library_api.h"
-#include "preload/link/resolver.h"
 #include "preload/runtime/registry.h"
 
 extern "C" {

@@ -2,7 +2,6 @@
 #include "preload/link/resolver.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 
 #include "preload/base/dynamic_tables.h"
 #include "preload/base/libc_functions.h"

@@ -13,9 +13,7 @@
 #include "preload/format/identity.h"
 #include "preload/gpu/gpu_time.h"
 #include "preload/link/dlsym.h"
-#include "preload/runtime/config.h"
 #include "preload/runtime/parts.h"
-#include "preload/runtime/process_state.h"
 #include "preload/runtime/registry.h"
 #include "preload/runtime/session_files.h"
 

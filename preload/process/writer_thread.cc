@@ -2,22 +2,16 @@
 // the host may close all of its descriptors, or reuse their numbers, without affecting the writer's. All signals except
 // the C library's own two are blocked in it.
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include <new>
 
-#include "preload/base/own_pages.h"
 #include "preload/base/own_thread.h"
 #include "preload/drain/counter_sampler.h"
-#include "preload/drain/drain.h"
 #include "preload/drain/nap.h"
-#include "preload/format/clock.h"
 #include "preload/format/folders.h"
 #include "preload/format/identity.h"
 #include "preload/link/resolver.h"
-#include "preload/runtime/config.h"
-#include "preload/runtime/process_state.h"
 #include "preload/runtime/session_files.h"
 #include "preload/runtime/undisturbed.h"
 

@@ -1,5 +1,4 @@
 #include "preload/python/python_modules.h"
-#include "preload/python/python_runtime.h"
 
 namespace dlhook::inline python {
 namespace {

@@ -4,8 +4,6 @@
 
 #include <string_view>
 
-#include "preload/base/process_id.h"
-#include "preload/format/clock.h"
 #include "preload/runtime/registry.h"
 
 namespace dlhook::inline python {

@@ -7,10 +7,7 @@
 #include "preload/base/own_pages.h"
 #include "preload/base/process_id.h"
 #include "preload/format/clock.h"
-#include "preload/python/python_api.h"
 #include "preload/python/python_modules.h"
-#include "preload/python/python_process.h"
-#include "preload/python/python_runtime.h"
 #include "preload/runtime/registry.h"
 
 namespace dlhook::inline python {

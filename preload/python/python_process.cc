@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "preload/base/own_pages.h"
 #include "preload/python/python_layout.h"
 
 namespace dlhook::inline python {

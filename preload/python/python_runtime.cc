@@ -1,7 +1,5 @@
 #include "preload/python/python_runtime.h"
 
-#include <stdio.h>
-
 #include <algorithm>
 
 #include "preload/base/dynamic_tables.h"
@@ -10,7 +8,6 @@
 #include "preload/link/dlsym.h"
 #include "preload/link/resolver.h"
 #include "preload/python/python_api.h"
-#include "preload/python/python_layout.h"
 #include "preload/runtime/registry.h"
 #include "preload/unwind/unwind_tables.h"
 

@@ -5,15 +5,11 @@
 #include "preload/base/own_pages.h"
 #include "preload/format/compiler_files.h"
 #include "preload/python/python_exit.h"
-#include "preload/python/python_layout.h"
 #include "preload/python/python_modules.h"
-#include "preload/python/python_process.h"
-#include "preload/python/python_runtime.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/definitions.h"
 #include "preload/runtime/full_ring.h"
 #include "preload/runtime/parts.h"
-#include "preload/runtime/process_state.h"
 #include "preload/runtime/registry.h"
 
 namespace dlhook::inline python {

@@ -5,9 +5,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "preload/base/spin_lock.h"
-#include "preload/runtime/process_state.h"
-
 namespace dlhook::inline runtime {
 namespace {
 

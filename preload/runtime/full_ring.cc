@@ -4,7 +4,6 @@
 #include "preload/format/call_totals.h"
 #include "preload/format/tap_line.h"
 #include "preload/runtime/definitions.h"
-#include "preload/runtime/process_state.h"
 
 namespace dlhook::inline runtime {
 namespace {

@@ -1,11 +1,9 @@
 // Open scopes of a thread, and the records of those that ended.
 #include "preload/runtime/scope.h"
 
-#include "preload/format/clock.h"
 #include "preload/format/open_scopes.h"
 #include "preload/runtime/definitions.h"
 #include "preload/runtime/parts.h"
-#include "preload/runtime/process_state.h"
 #include "preload/runtime/undisturbed.h"
 
 namespace dlhook::inline runtime {

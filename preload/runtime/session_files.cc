@@ -9,7 +9,6 @@
 
 #include <initializer_list>
 
-#include "preload/base/own_pages.h"
 #include "preload/format/folders.h"
 #include "preload/format/identity.h"
 #include "preload/runtime/definitions.h"

@@ -4,14 +4,11 @@
 #include <stddef.h>
 #include <sys/prctl.h>
 
-#include "preload/base/own_pages.h"
-#include "preload/base/process_id.h"
 #include "preload/base/spin_lock.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/definitions.h"
 #include "preload/runtime/full_ring.h"
 #include "preload/runtime/parts.h"
-#include "preload/runtime/process_state.h"
 #include "preload/runtime/registry.h"
 #include "preload/runtime/undisturbed.h"
 

@@ -3,7 +3,6 @@
 // Thread: any. A child of vfork has its parent's memory but its own handlers: it gets past the copy.
 
 #include "preload/base/libc_functions.h"
-#include "preload/base/process_id.h"
 #include "preload/base/spin_lock.h"
 #include "preload/link/resolver.h"
 #include "preload/sample/samples.h"

@@ -6,7 +6,6 @@
 #include <ucontext.h>
 
 #include "preload/base/own_memory.h"
-#include "preload/base/own_pages.h"
 #include "preload/base/spin_lock.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/parts.h"

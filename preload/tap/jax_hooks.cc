@@ -3,10 +3,8 @@
 // program that have the GIL. All state but the atomics is protected by it.
 #include <stdio.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 #include "preload/base/own_thread.h"
-#include "preload/base/process_id.h"
 #include "preload/base/spin_lock.h"
 #include "preload/format/clock.h"
 #include "preload/link/resolver.h"

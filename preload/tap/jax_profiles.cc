@@ -3,11 +3,9 @@
 #include <stdio.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "preload/runtime/definition_table.h"
 #include "preload/runtime/scope.h"
-#include "preload/runtime/thread_state.h"
 #include "preload/tap/jax_session.h"
 #include "preload/tap/jax_windows.h"
 #include "preload/tap/tap.h"

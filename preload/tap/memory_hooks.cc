@@ -8,7 +8,6 @@
 #include "preload/runtime/config.h"
 #include "preload/runtime/parts.h"
 #include "preload/runtime/process_state.h"
-#include "preload/runtime/scope.h"
 #include "preload/tap/tap.h"
 
 namespace dlhook::inline tap {

@@ -15,7 +15,6 @@
 #include "preload/runtime/parts.h"
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/registry.h"
-#include "preload/runtime/scope.h"
 #include "preload/tap/onednn.h"
 #include "preload/tap/tap.h"
 #include "preload/unwind/native_stack.h"

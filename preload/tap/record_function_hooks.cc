@@ -16,8 +16,6 @@
 #include "preload/runtime/parts.h"
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/registry.h"
-#include "preload/runtime/scope.h"
-#include "preload/tap/record_function.h"
 #include "preload/tap/record_function_library.h"
 #include "preload/tap/tap.h"
 

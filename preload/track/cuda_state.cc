@@ -6,7 +6,6 @@
 #include "preload/link/library_api.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/definitions.h"
-#include "preload/runtime/thread_state.h"
 
 namespace dlhook::inline track {
 namespace {

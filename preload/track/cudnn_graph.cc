@@ -4,7 +4,6 @@
 #include <new>
 
 #include "preload/abi/arguments.h"
-#include "preload/base/own_pages.h"
 #include "preload/link/library_api.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/definitions.h"

@@ -3,7 +3,6 @@
 
 #include <initializer_list>
 
-#include "preload/base/own_pages.h"
 #include "preload/link/library_api.h"
 
 namespace dlhook::inline track {

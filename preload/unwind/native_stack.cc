@@ -1,18 +1,13 @@
 #include "preload/unwind/native_stack.h"
 
-#include "preload/base/frame_mark.h"
 #include "preload/base/own_memory.h"
-#include "preload/base/own_pages.h"
 #include "preload/base/spin_lock.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/definitions.h"
 #include "preload/runtime/parts.h"
-#include "preload/runtime/process_state.h"
 #include "preload/runtime/registry.h"
 #include "preload/unwind/last_stack.h"
-#include "preload/unwind/stack_walk.h"
-#include "preload/unwind/unwind_tables.h"
 
 namespace dlhook::inline unwind {
 

@@ -1,7 +1,6 @@
 #include "preload/unwind/stack_walk.h"
 
 #include "preload/link/resolver.h"
-#include "preload/unwind/unwind_tables.h"
 
 namespace dlhook::inline unwind {
 namespace {

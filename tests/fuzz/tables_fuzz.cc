@@ -29,9 +29,8 @@ void MakeTables(absl::string_view bytes) {
   const TableOptions options = {.choices = &choices,
                                 .totals = &totals,
                                 .analysis = &analysis,
-                                .layers_by = static_cast<LayersBy>(bytes.size() % 7),
-                                .layers_depth = static_cast<int>(bytes.size() % 3),
-                                .counters_by = static_cast<CountersBy>(bytes.size() % 5)};
+                                .by = static_cast<By>(bytes.size() % std::size(kByNames)),
+                                .layers_depth = static_cast<int>(bytes.size() % 3)};
   Report report;
   report.run = &model;
   report.width = 20 + static_cast<int>(bytes.size() % 200);

@@ -1,9 +1,6 @@
 #include "analyzer/import/kineto/kineto_events.h"
 
-#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "analyzer/import/kineto/operator_definitions.h"
 #include "analyzer/import/kineto/python_frames.h"
 #include "analyzer/model/limits.h"

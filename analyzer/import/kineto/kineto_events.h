@@ -1,11 +1,8 @@
 // What is kept of the events of a trace: small, until all are known, because a file has them in no particular order.
 #pragma once
 
-#include <algorithm>
 #include <limits>
-#include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "analyzer/import/kineto/trace_json.h"
 #include "proto/trace.pb.h"
 

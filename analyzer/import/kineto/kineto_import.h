@@ -1,11 +1,7 @@
 // A trace of torch.profiler (Kineto) as a trace of dlhook's: what docs/kineto.md says.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <string>
-
-#include "absl/status/statusor.h"
+#include "analyzer/import/kineto/trace_json.h"
 
 namespace dlhook::analyzer::inline kineto {
 
@@ -17,6 +13,22 @@ struct ImportedTrace {
   std::string identity;              // of the process: its number, machine and rank, as far as they are told
   int64_t start_ns = 0, end_ns = 0;  // CLOCK_REALTIME
   absl::Status damage = {};          // why a part is missing
+};
+
+// The events of a process, whoever recorded them, as a trace of dlhook's.
+class EventKeeper;
+
+class ProcessEvents {
+ public:
+  ProcessEvents();
+  ~ProcessEvents();
+
+  void Take(const Event& event);
+  // After the last event. Nothing: there are none. `pid`: 0 if only the events tell it.
+  std::optional<ImportedTrace> MakeTrace(const TraceFacts& facts, uint32_t pid = 0);
+
+ private:
+  std::unique_ptr<EventKeeper> keeper_;
 };
 
 // Whether the file is to be read by ImportKineto, and is no process trace.

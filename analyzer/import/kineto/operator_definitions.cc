@@ -1,16 +1,7 @@
 // Arguments as PyTorch's native_functions.yaml declares them.
 #include "analyzer/import/kineto/operator_definitions.h"
 
-#include <algorithm>
 #include <iterator>
-#include <utility>
-
-#include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 
 namespace dlhook::analyzer::inline kineto {
 namespace {

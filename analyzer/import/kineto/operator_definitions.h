@@ -1,8 +1,6 @@
 // What an operator computes, from the shapes that a trace has of its inputs.
 #pragma once
 
-#include <optional>
-
 #include "analyzer/import/kineto/trace_json.h"
 #include "proto/trace.pb.h"
 

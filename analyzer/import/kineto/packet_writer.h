@@ -1,12 +1,7 @@
 // Packets of a process trace in memory, and the definitions that they refer to, each written before its first use.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <utility>
-
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/string_view.h"
+#include "analyzer/model/prelude.h"
 #include "proto/trace.pb.h"
 
 namespace dlhook::analyzer::inline kineto {

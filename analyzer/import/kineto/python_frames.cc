@@ -1,14 +1,6 @@
 #include "analyzer/import/kineto/python_frames.h"
 
-#include <algorithm>
 #include <cctype>
-
-#include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 
 namespace dlhook::analyzer::inline kineto {
 namespace {

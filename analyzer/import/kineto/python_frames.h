@@ -1,8 +1,6 @@
 // Python functions and modules of a trace: "torch/nn/modules/linear.py(130): forward", "nn.Module: Linear_36".
 #pragma once
 
-#include <vector>
-
 #include "analyzer/import/kineto/packet_writer.h"
 
 namespace dlhook::analyzer::inline kineto {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "analyzer/import/kineto/kineto_events.h"
-#include "analyzer/import/kineto/packet_writer.h"
 #include "analyzer/import/kineto/python_frames.h"
 #include "proto/trace.pb.h"
 

@@ -4,14 +4,6 @@
 #include <rapidjson/error/en.h>
 #include <rapidjson/reader.h>
 
-#include <algorithm>
-#include <cmath>
-
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/strip.h"
 #include "analyzer/import/kineto/unpacked_file.h"
 #include "analyzer/model/limits.h"
 #include "preload/format/character.h"

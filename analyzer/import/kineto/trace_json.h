@@ -1,14 +1,7 @@
 // torch.profiler's (Kineto's) JSON as events, one after another: nothing of the file is kept.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <string>
-#include <vector>
-
-#include "absl/status/status.h"
-#include "absl/strings/string_view.h"
+#include "analyzer/model/prelude.h"
 
 namespace dlhook::analyzer::inline kineto {
 

@@ -1,9 +1,6 @@
 // With zlib and libzstd.
 #include "analyzer/import/kineto/unpacked_file.h"
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-
 namespace dlhook::analyzer::inline kineto {
 namespace {
 

@@ -4,10 +4,6 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "analyzer/io/byte_source.h"
 
 namespace dlhook::analyzer::inline kineto {

@@ -3,19 +3,7 @@
 
 #include <sqlite3.h>
 
-#include <memory>
-#include <set>
-
-#include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
-#include "analyzer/import/kineto/process_trace.h"
+#include "analyzer/import/kineto/kineto_import.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/limits.h"
 

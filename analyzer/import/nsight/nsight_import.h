@@ -1,10 +1,6 @@
 // The SQLite export of NVIDIA Nsight Systems as traces of dlhook's, one of each process: what docs/kineto.md says.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
 #include "analyzer/import/kineto/kineto_import.h"
 
 namespace dlhook::analyzer::inline nsight {

@@ -2,7 +2,6 @@
 // layers (places.cc), and what equal steps and open products say about these (weights.cc).
 #pragma once
 
-#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_set.h"
 #include "analyzer/layers/structure/network_pass.h"
 

@@ -31,22 +31,20 @@ struct HotspotSums : HotspotKey {
   int64_t total_ns = 0;
 };
 
-// By HotspotsBy.
-constexpr const char* kColumnNames[] = {"function", "library", "line", "layer"};
-constexpr const char* kExplanations[] = {
-    "Python function, or native function with what was inlined into it.",
-    "File of the code; Python: the interpreter running Python code.",
-    "Source line; the function where no line is known.",
-    "Layer of the recorded call or framework's op during which the thread computed; between them, the module."};
+const char* Explanation(By by) {
+  if (by == By::kFunction) return "Python function, or native function with what was inlined into it.";
+  if (by == By::kLibrary) return "File of the code; Python: the interpreter running Python code.";
+  if (by == By::kLine) return "Source line; the function where no line is known.";
+  return "Layer of the recorded call or framework's op during which the thread computed; between them, the module.";
+}
 
-TypedColumns<HotspotSums> HotspotsColumns(HotspotsBy by, int64_t all_ns) {
+TypedColumns<HotspotSums> HotspotsColumns(By by, int64_t all_ns) {
   const auto percent = [all_ns](int64_t HotspotSums::*time) {
     return [all_ns, time](const HotspotSums& sums) { return Percent(sums.*time, all_ns); };
   };
   TypedColumns<HotspotSums> columns = {
-      {As(Role::kKey, TextColumn(kColumnNames[static_cast<size_t>(by)], kExplanations[static_cast<size_t>(by)])),
-       &HotspotSums::what}};
-  if (by == HotspotsBy::kFunction || by == HotspotsBy::kLine) {
+      {As(Role::kKey, TextColumn(kByNames[static_cast<size_t>(by)], Explanation(by))), &HotspotSums::what}};
+  if (by == By::kFunction || by == By::kLine) {
     columns.Add({As(Role::kKey, TextColumn("library")), "File of the code; Python for Python code.",
                  Known(&HotspotSums::library)});
   }
@@ -57,7 +55,7 @@ TypedColumns<HotspotSums> HotspotsColumns(HotspotsBy by, int64_t all_ns) {
   columns.Add({IntegerColumn("in_calls", "ns", Better::kNeither),
                "Of the self time, that inside recorded library calls, which the other tables measure.",
                &HotspotSums::in_calls_ns});
-  if (by != HotspotsBy::kLayer) {
+  if (by != By::kLayer) {
     columns.Add({TimeColumn("total_time"), "CPU time in it and in what it called.", &HotspotSums::total_ns});
     columns.Add({PercentColumn("total_percent", Better::kLower), "The same as a part of all samples' CPU time.",
                  percent(&HotspotSums::total_ns)});
@@ -71,7 +69,7 @@ class Hotspots {
   Hotspots(const TraceModel& model, const TableOptions& options)
       : model_(model),
         attribution_(options.analysis->attribution()),
-        by_(options.hotspots_by),
+        by_(options.RowsOf("hotspots")),
         steps_(options.analysis->steps()),
         stacks_(model) {}
 
@@ -106,7 +104,7 @@ class Hotspots {
   // Where the thread computed, then who called whom, outwards.
   std::vector<HotspotKey> KeysOf(size_t sample) {
     const SampleColumns& samples = model_.samples;
-    if (by_ == HotspotsBy::kLayer) return {{LayerOf(sample), ""}};
+    if (by_ == By::kLayer) return {{LayerOf(sample), ""}};
     std::vector<HotspotKey> keys;
     const FrameIndex frame = samples.frame[sample];
     const StackIndex python = samples.python_stack[sample];
@@ -115,7 +113,7 @@ class Hotspots {
     for (size_t i = 0; i < entries.size(); ++i) {
       const StackEntry& entry = stacks_.entry(entries[i]);
       const bool is_inlined = i + 1 < entries.size() && frames[i] != kNone && frames[i] == frames[i + 1];
-      if (is_inlined && by_ == HotspotsBy::kFunction) continue;  // a part of the next one
+      if (is_inlined && by_ == By::kFunction) continue;  // a part of the next one
       if (entry.kind != StackEntry::Kind::kCut) keys.push_back(KeyOf(entry));
     }
     if (keys.empty() || samples.state[sample] == SampleState::kLate) keys.insert(keys.begin(), {kNoPlace, ""});
@@ -125,8 +123,8 @@ class Hotspots {
   HotspotKey KeyOf(const StackEntry& entry) const {
     const bool is_python = entry.kind == StackEntry::Kind::kPython;
     std::string library = is_python ? kPythonCode : std::string(BaseName(entry.object));
-    if (by_ == HotspotsBy::kLibrary) return {library.empty() ? kNoPlace : library, ""};
-    if (by_ == HotspotsBy::kLine && entry.line != 0) {
+    if (by_ == By::kLibrary) return {library.empty() ? kNoPlace : library, ""};
+    if (by_ == By::kLine && entry.line != 0) {
       return {absl::StrCat(BaseName(entry.file), ":", entry.line), std::move(library)};
     }
     return {entry.function, std::move(library)};
@@ -176,7 +174,7 @@ class Hotspots {
 
   const TraceModel& model_;
   const Attribution& attribution_;
-  const HotspotsBy by_;
+  const By by_;
   const std::vector<StepTrack>& steps_;
   CallStacks stacks_;
   std::vector<PythonPlace> places_;  // by Python stack, and by module; made when they are needed

@@ -36,7 +36,7 @@ class KeyedRows : public CounterRows {
 class LayerRows : public KeyedRows<std::pair<GroupIndex, LayerDirection>> {
  public:
   LayerRows(const TraceModel& model, const TableOptions& options)
-      : groups_(model, options.analysis->attribution(), options.layers_by, options.layers_depth),
+      : groups_(model, options.analysis->attribution(), options.RowsOf("layers"), options.layers_depth),
         has_models_(groups_.HasSeveralModels()) {
     columns_ = {
         {As(Role::kName, TextColumn("layer")),
@@ -248,13 +248,13 @@ class IntervalRows : public RowsOfProcesses<std::pair<ProcessIndex, int64_t>> {
 
 }  // namespace
 
-std::unique_ptr<CounterRows> RowsBy(CountersBy by, const TraceModel& model, const TableOptions& options) {
+std::unique_ptr<CounterRows> RowsBy(By by, const TraceModel& model, const TableOptions& options) {
   switch (by) {
-    case CountersBy::kPhase:
+    case By::kPhase:
       return std::make_unique<PhaseRows>(model, options);
-    case CountersBy::kStep:
+    case By::kStep:
       return std::make_unique<StepRows>(model, options);
-    case CountersBy::kScope:
+    case By::kScope:
       return std::make_unique<ScopeRows>(model);
     default:
       return std::make_unique<LayerRows>(model, options);
@@ -263,7 +263,7 @@ std::unique_ptr<CounterRows> RowsBy(CountersBy by, const TraceModel& model, cons
 
 RowsOverTime RowsOverTimeOf(const TraceModel& model, const TableOptions& options, bool has_data) {
   if (options.interval_ns > 0) return {std::make_unique<IntervalRows>(model, options.interval_ns), {}};
-  if (!has_data || !options.analysis->steps().empty()) return {RowsBy(CountersBy::kStep, model, options), {}};
+  if (!has_data || !options.analysis->steps().empty()) return {RowsBy(By::kStep, model, options), {}};
   int64_t interval_ns = 1000 * 1000;
   // 1, 2, 10, 20, 40, 200 … ms
   for (int i = 0; model.wall_ns() / interval_ns >= kRowsOverTime; ++i) interval_ns *= i % 3 == 1 ? 5 : 2;

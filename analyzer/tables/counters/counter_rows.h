@@ -38,7 +38,7 @@ class CounterRows {
 inline constexpr char kNotSampled[] = "[not sampled]";  // the name of the row for what no reading covers
 
 // By layers (or what they are folded into), phases, steps or scopes; not by threads.
-std::unique_ptr<CounterRows> RowsBy(CountersBy by, const TraceModel& model, const TableOptions& options);
+std::unique_ptr<CounterRows> RowsBy(By by, const TraceModel& model, const TableOptions& options);
 
 // For tables over time: by step, or by the interval that is asked for. Where there are `data` but no steps, by intervals of a
 // round number of ms that gives a readable number of rows; the note says so.

@@ -358,9 +358,9 @@ Table ByThreadTable(const TraceModel& model) {
 }  // namespace
 
 absl::StatusOr<Table> CountersTable(const TraceModel& model, const TableOptions& options) {
-  if (options.counters_by == CountersBy::kThread) return ByThreadTable(model);
-  return TableOf(model, "counters", "What the processor counted, by what the program did",
-                 *RowsBy(options.counters_by, model, options));
+  const By by = options.RowsOf("counters");
+  if (by == By::kThread) return ByThreadTable(model);
+  return TableOf(model, "counters", "What the processor counted, by what the program did", *RowsBy(by, model, options));
 }
 
 absl::StatusOr<Table> CountersOverTimeTable(const TraceModel& model, const TableOptions& options) {

@@ -144,13 +144,13 @@ TypedColumn<LayerRow> LayerColumn(std::string name, std::string explanation, std
           [field](const LayerRow& row) { return KnownText(Common(row.attribution, row.group, field)); }};
 }
 
-TypedColumns<LayerRow> Columns(LayersBy by, const LayerColumnsShown& shown) {
+TypedColumns<LayerRow> Columns(By by, const LayerColumnsShown& shown) {
   TypedColumns<LayerRow> columns = {
       {Detail(TextColumn("step")),
        "The steps of the mean: their kind; in brackets, if there are several of a kind, range, network or batch. "
        "Without known steps: the whole run.",
        [](const LayerRow& row) { return KnownText(row.step); }},
-      {As(Role::kName, TextColumn(kLayersByNames[static_cast<size_t>(by)])),
+      {As(Role::kName, TextColumn(kByNames[static_cast<size_t>(by)])),
        "As the program names it, in the order of the first forward pass.",
        [](const LayerRow& row) { return row.group.label; }},
       {As(Role::kKey, TextColumn("model")), "The network, if there are several.",
@@ -184,10 +184,10 @@ TypedColumns<LayerRow> Columns(LayersBy by, const LayerColumnsShown& shown) {
           Detail(tables::TimeColumn("wall_share", "Of all steps together: the rows add up to them exactly."))),
        [](const LayerRow& row) { return row.sums.share_ns; }},
   };
-  if (by != LayersBy::kType) columns.Add(LayerColumn("type", "Kind of work.", &Layer::type));
-  if (by != LayersBy::kModule) columns.Add(LayerColumn("module", "Innermost module around it.", &Layer::module));
+  if (by != By::kType) columns.Add(LayerColumn("type", "Kind of work.", &Layer::type));
+  if (by != By::kModule) columns.Add(LayerColumn("module", "Innermost module around it.", &Layer::module));
   columns.Add(LayerColumn("module_type", "Its class.", &Layer::module_type));
-  if (by != LayersBy::kLine) {
+  if (by != By::kLine) {
     columns.Add(LayerColumn("line", "Innermost line that is not a framework's.", &Layer::line));
   }
   columns.Add(LayerColumn("ambiguity", "What had to be chosen to tell the layer from others.", &Layer::ambiguity));
@@ -222,8 +222,7 @@ void InsertErrors(bool has_gpu, TypedColumns<LayerRow>* columns) {
 
 }  // namespace
 
-TypedColumns<LayerRow> LayerColumns(LayersBy by, const LayerColumnsShown& shown, const TableOptions& options,
-                                    int64_t steps) {
+TypedColumns<LayerRow> LayerColumns(By by, const LayerColumnsShown& shown, const TableOptions& options, int64_t steps) {
   TypedColumns<LayerRow> columns = Columns(by, shown);
   const auto bounds_of = [](const LayerRow& row) -> const BoundSums& { return row.sums.bounds; };
   columns.InsertAfter("bytes", BoundColumns(options, steps).Of<LayerRow>(bounds_of));

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "analyzer/table/typed_columns.h"
-#include "analyzer/tables/network/layer_groups.h"
 #include "analyzer/tables/network/layer_sums.h"
 #include "analyzer/tables/tables.h"
 
@@ -25,7 +24,6 @@ struct LayerColumnsShown {
 };
 
 // `steps`: of the mean. A value that is zero in all steps is shown as unknown: a pooling layer has no weight gradient.
-TypedColumns<LayerRow> LayerColumns(LayersBy by, const LayerColumnsShown& shown, const TableOptions& options,
-                                    int64_t steps);
+TypedColumns<LayerRow> LayerColumns(By by, const LayerColumnsShown& shown, const TableOptions& options, int64_t steps);
 
 }  // namespace dlhook::analyzer::tables

@@ -62,19 +62,15 @@ std::vector<bool> CommunicationNames(const TraceModel& model) {
 
 }  // namespace
 
-LayerGroups::LayerGroups(const TraceModel& model, const Attribution& attribution, LayersBy by, int depth)
-    : model_(model),
-      attribution_(attribution),
-      by_(by == LayersBy::kLayer && depth > 0 ? LayersBy::kModule : by),
-      depth_(depth),
-      is_collective_(CommunicationNames(model)) {
-  if (by_ == LayersBy::kOp) {
+LayerGroups::LayerGroups(const TraceModel& model, const Attribution& attribution, By by, int depth)
+    : model_(model), attribution_(attribution), by_(by), depth_(depth), is_collective_(CommunicationNames(model)) {
+  if (by_ == By::kOp) {
     GroupOps();
-  } else if (by_ == LayersBy::kFunction || by_ == LayersBy::kStack) {
+  } else if (by_ == By::kFunction || by_ == By::kStack) {
     GroupCalls();
   } else {
     GroupLayers();
-    if (by_ == LayersBy::kLine) GroupLines();
+    if (by_ == By::kLine) GroupLines();
   }
   if (!model.samples.empty()) GroupSamples();
   first_rest_ = static_cast<GroupIndex>(groups_.size());
@@ -108,15 +104,15 @@ GroupIndex LayerGroups::Group(const std::string& model, const std::string& label
 }
 
 std::string LayerGroups::LabelOf(const Layer& layer) const {
-  if (by_ == LayersBy::kModule) return CutAfter(layer.module.empty() ? layer.name : layer.module, layer.model, depth_);
-  if (by_ == LayersBy::kType) return layer.type;
-  if (by_ == LayersBy::kLine) return layer.line.empty() ? "[line not known]" : layer.line;
+  if (by_ == By::kModule) return CutAfter(layer.module.empty() ? layer.name : layer.module, layer.model, depth_);
+  if (by_ == By::kType) return layer.type;
+  if (by_ == By::kLine) return layer.line.empty() ? "[line not known]" : layer.line;
   return layer.name;
 }
 
 void LayerGroups::GroupLayers() {
-  if (by_ == LayersBy::kLayer || by_ == LayersBy::kModule) no_models_ = NoModels(model_, attribution_);
-  const bool across_models = by_ == LayersBy::kType || by_ == LayersBy::kLine;
+  if (by_ == By::kLayer || by_ == By::kModule) no_models_ = NoModels(model_, attribution_);
+  const bool across_models = by_ == By::kType || by_ == By::kLine;
   for (LayerIndex i = 0; i < attribution_.layers.size(); ++i) {
     const Layer& layer = attribution_.layers[i];
     const GroupIndex group = Group(across_models ? "" : layer.model, LabelOf(layer));
@@ -146,9 +142,9 @@ void LayerGroups::GroupOps() {
 
 void LayerGroups::GroupCalls() {
   Askers askers(model_, attribution_);
-  const GroupIndex unknown = Group("", by_ == LayersBy::kStack ? "[stack not known]" : "[function not known]");
+  const GroupIndex unknown = Group("", by_ == By::kStack ? "[stack not known]" : "[function not known]");
   for (CallIndex call = 0; call < model_.calls.size(); ++call) {
-    const std::string& label = by_ == LayersBy::kStack ? askers.PathOf(call) : askers.FunctionOf(call);
+    const std::string& label = by_ == By::kStack ? askers.PathOf(call) : askers.FunctionOf(call);
     of_call_.push_back(label.empty() ? unknown : Group("", label));
   }
 }
@@ -161,18 +157,18 @@ void LayerGroups::GroupSamples() {
   const auto of_module = [&](const PythonPlace& place) {
     if (place.module() == kNone || modules[place.module()].name.empty()) return kNone;
     const ModuleName& module = modules[place.module()];
-    return Group(module.model, by_ == LayersBy::kModule ? CutAfter(module.name, module.model, depth_)
-                                                        : LayerBetweenCalls(attribution_.layers, module));
+    return Group(module.model, by_ == By::kModule ? CutAfter(module.name, module.model, depth_)
+                                                  : LayerBetweenCalls(attribution_.layers, module));
   };
   const SampleColumns& samples = model_.samples;
   const auto find = [&](size_t sample, const std::string& function) -> GroupPlace {
-    if (by_ == LayersBy::kFunction) return {function.empty() ? kNone : Group("", function)};
+    if (by_ == By::kFunction) return {function.empty() ? kNone : Group("", function)};
     const StackIndex python = samples.python_stack[sample];
-    if (by_ == LayersBy::kLine) return {OfStack(python, kNone)};
-    if (by_ == LayersBy::kOp || by_ == LayersBy::kStack) return {};
+    if (by_ == By::kLine) return {OfStack(python, kNone)};
+    if (by_ == By::kOp || by_ == By::kStack) return {};
     const LayerFunctionPlace* const place = functions.OfFrame(samples.frame[sample]);
-    if (place == nullptr) return {by_ == LayersBy::kType || python == kNone ? kNone : of_module(places[python])};
-    const GroupIndex group = Group("", by_ == LayersBy::kType && !place->work.empty() ? place->work : place->owner);
+    if (place == nullptr) return {by_ == By::kType || python == kNone ? kNone : of_module(places[python])};
+    const GroupIndex group = Group("", by_ == By::kType && !place->work.empty() ? place->work : place->owner);
     groups_[group].is_sampled = true;
     return {group, place->direction};
   };
@@ -192,7 +188,7 @@ void LayerGroups::GroupSamples() {
 
 GroupIndex LayerGroups::OfCall(CallIndex call) const {
   if (!of_call_.empty()) return of_call_[call];
-  if (by_ == LayersBy::kOp) return of_op_[model_.calls.op[call]];
+  if (by_ == By::kOp) return of_op_[model_.calls.op[call]];
   const LayerIndex layer = attribution_.of_call[call].layer;
   if (layer != kNone) return of_layer_[layer];
   const bool is_of_profiler = model_.ops[model_.calls.op[call]].family == kProfilerFamily;
@@ -231,7 +227,7 @@ GroupPlace LayerGroups::OfPiece(const TimePiece& piece) const {
 
 // A launch belongs to the library op around it.
 GroupIndex LayerGroups::OfGpuCall(CallIndex call) const {
-  if (by_ != LayersBy::kOp) return OfCall(call);
+  if (by_ != By::kOp) return OfCall(call);
   const CallIndex around = IsLibraryOp(model_.ops[model_.calls.op[call]]) ? call : EnclosingLibraryOp(model_, call);
   return OfCall(around == kNone ? call : around);
 }
@@ -241,7 +237,7 @@ GroupIndex LayerGroups::OfGpu(GpuIndex activity, const Place& place) const {
   if (of_call_.empty() && GpuWorkOf(model_, activity) == GpuWork::kCommunication) return communication_;
   const CallIndex call = model_.gpu.call[activity];
   const ScopeIndex scope = model_.gpu.scope.empty() ? kNone : model_.gpu.scope[activity];
-  const bool is_op_of_framework = by_ == LayersBy::kOp && call != kNone && scope != kNone &&
+  const bool is_op_of_framework = by_ == By::kOp && call != kNone && scope != kNone &&
                                   OfGpuCall(call) == OfCall(call) && !IsLibraryOp(model_.ops[model_.calls.op[call]]);
   if (call != kNone && !is_op_of_framework) return OfGpuCall(call);
   return scope == kNone ? gpu_unknown_ : OfScope(scope);
@@ -252,7 +248,7 @@ GroupIndex LayerGroups::OfScope(ScopeIndex scope) const {
   const NameIndex name = model_.scopes.look[scope].name;
   if (layer != kNone && !of_layer_.empty() && !is_collective_[name]) return of_layer_[layer];
   const bool is_op = !FactsOf(model_.scopes.look[scope].kind).is_bracket;
-  if (by_ == LayersBy::kOp && is_op) return of_name_[name];
+  if (by_ == By::kOp && is_op) return of_name_[name];
   if (is_collective_[name]) return communication_;
   StackIndex stack = kNone;
   for (ScopeIndex around = of_stack_.empty() ? kNone : scope; around != kNone && stack == kNone;

@@ -4,7 +4,6 @@
 #include "analyzer/layers/attribution.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/sample_split.h"
-#include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline tables {
 
@@ -29,9 +28,8 @@ struct GroupPlace {
 // Maps calls and scopes to rows.
 class LayerGroups {
  public:
-  // `depth`: modules' names are truncated to that many parts (at 1, layer1.0.conv2 becomes layer1), and layers are
-  // folded accordingly; 0: not at all.
-  LayerGroups(const TraceModel& model, const Attribution& attribution, LayersBy by, int depth);
+  // `depth`: of modules, names are truncated to that many parts (at 1, layer1.0.conv2 becomes layer1); 0: not at all.
+  LayerGroups(const TraceModel& model, const Attribution& attribution, By by, int depth);
 
   const std::vector<LayerGroup>& groups() const { return groups_; }
   bool HasSeveralModels() const;
@@ -66,7 +64,7 @@ class LayerGroups {
 
   const TraceModel& model_;
   const Attribution& attribution_;
-  const LayersBy by_;
+  const By by_;
   const int depth_;
   const std::vector<bool> is_collective_;  // by name
   std::set<std::string> no_models_;        // each is one group

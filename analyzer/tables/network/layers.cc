@@ -20,7 +20,7 @@ class LayersReport {
         step_(set.steps.empty() ? "" : StepName(set.kind, set.sort)),
         has_gpu_(GpuTimesOf(model, options) != GpuTimes::kNone),
         has_windows_(!model.scope_windows.empty()),
-        by_(options.layers_depth > 0 && options.layers_by == LayersBy::kLayer ? LayersBy::kModule : options.layers_by),
+        by_(options.RowsOf("layers")),
         groups_(model, attribution_, by_, options.layers_depth),
         sums_(SumLayers(model, *options.analysis, groups_, *options.totals, set, options.peaks)),
         options_(options) {}
@@ -52,7 +52,7 @@ class LayersReport {
   std::vector<GroupIndex> Order() const {
     std::vector<GroupIndex> order(groups_.groups().size());
     for (GroupIndex i = 0; i < order.size(); ++i) order[i] = i;
-    if (by_ == LayersBy::kLayer || by_ == LayersBy::kModule) return order;
+    if (by_ == By::kLayer || by_ == By::kModule) return order;
     absl::c_stable_sort(order, [&](GroupIndex a, GroupIndex b) {
       const bool of_layer = groups_.IsLayerGroup(a), other_of_layer = groups_.IsLayerGroup(b);
       if (of_layer != other_of_layer) return of_layer;
@@ -95,7 +95,7 @@ class LayersReport {
           "Layers without calls that dlhook records are found in samples of CPU time, by the functions that compute "
           "them: all layers that one function computes share a row.");
     }
-    if (by_ != LayersBy::kLayer && by_ != LayersBy::kModule && by_ != LayersBy::kType) return;
+    if (by_ != By::kLayer && by_ != By::kModule && by_ != By::kType) return;
     for (const auto& [library, sum] : groups_.nameless()) {
       if (sum.samples < kFewestOfRow) continue;
       table->Note("Samples: ", HumanTime(sum.cpu_ns), " of CPU time in ", library,
@@ -155,7 +155,7 @@ class LayersReport {
   const std::string step_;
   const bool has_gpu_;
   const bool has_windows_;
-  const LayersBy by_;
+  const By by_;
   const LayerGroups groups_;
   const LayerSums sums_;
   const TableOptions& options_;
@@ -203,12 +203,12 @@ absl::Status NoSuchSteps(const std::vector<StepTrack>& tracks, StepKind wanted) 
 }  // namespace
 
 absl::StatusOr<Table> LayersTable(const TraceModel& model, const TableOptions& options) {
-  const bool has_lines = options.layers_by == LayersBy::kLine && !model.python_stacks.empty();
-  const bool needs_layers = !has_lines && model.samples.empty() && options.layers_by != LayersBy::kFunction &&
-                            options.layers_by != LayersBy::kStack;
+  const By by = options.RowsOf("layers");
+  const bool has_lines = by == By::kLine && !model.python_stacks.empty();
+  const bool needs_layers = !has_lines && model.samples.empty() && by != By::kFunction && by != By::kStack;
   if (needs_layers && options.analysis->attribution().layers.empty()) {
     const LayerColumnsShown shown = {.gpu = GpuTimesOf(model, options) != GpuTimes::kNone};
-    Table table = NewTable("layers", kTitle, LayerColumns(options.layers_by, shown, options, 1));
+    Table table = NewTable("layers", kTitle, LayerColumns(by, shown, options, 1));
     table.Note("No layers were found.");
     return table;
   }

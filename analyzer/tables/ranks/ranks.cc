@@ -2,7 +2,6 @@
 
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/model/release.h"
-#include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/ranks/collective_arrivals.h"

@@ -3,14 +3,12 @@
 #include "analyzer/analysis/folded_time.h"
 #include "analyzer/analysis/sample_places.h"
 #include "analyzer/calls/op_labels.h"
-#include "analyzer/steps/compared_steps.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/sample_split.h"
 #include "analyzer/time/thread_activity.h"
 #include "analyzer/time/thread_states.h"
-#include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {

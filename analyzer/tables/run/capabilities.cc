@@ -176,26 +176,20 @@ class Facts {
   std::map<Fact, KnownFact> facts_;
 };
 
-struct Advice {
-  absl::string_view capability;
-  absl::string_view sentence;
-};
-
-// If it was refused, lost or is absent.
-constexpr Advice kMissing[] = {
-    {"python-frames", "Lines of the program and names of modules are missing; CPython 3.9 to 3.15 is known."},
-    {"module-names", "Layers are then named by class and line."},
-    {"native-stacks", "Call sites are then known only by Python lines and framework ops."},
-    {"compiled-code", "Compiled code then lacks names, modules or reasons, at least in part."},
-    {"samples", "Code without hooks then appears only as sampled time, or in part."},
-    {"gpu-time", "Calls then have host times only; dlhook doctor says what this machine supports."},
-};
-
-// If the user switched it off.
-constexpr Advice kOff[] = {
-    {"python-frames", "Leave DLHOOK_PYTHON as it is by default."},
-    {"native-stacks", "Record with DLHOOK_STACKS=all, or native."},
-    {"gpu-time", "Leave DLHOOK_GPU as it is by default."},
+// Of capabilities that are no tap's.
+constexpr std::pair<absl::string_view, TapAdvice> kAdvice[] = {
+    {"python-frames",
+     {"Lines of the program and names of modules are missing; CPython 3.9 to 3.15 is known.",
+      "Leave DLHOOK_PYTHON as it is by default."}},
+    {"module-names", {"Layers are then named by class and line.", ""}},
+    {"native-stacks",
+     {"Call sites are then known only by Python lines and framework ops.",
+      "Record with DLHOOK_STACKS=all, or native."}},
+    {"compiled-code", {"Compiled code then lacks names, modules or reasons, at least in part.", ""}},
+    {"samples", {"Code without hooks then appears only as sampled time, or in part.", ""}},
+    {"gpu-time",
+     {"Calls then have host times only; dlhook doctor says what this machine supports.",
+      "Leave DLHOOK_GPU as it is by default."}},
 };
 
 constexpr std::pair<LossReason, absl::string_view> kAgainstLoss[] = {
@@ -221,19 +215,11 @@ constexpr std::pair<LossReason, absl::string_view> kAgainstLoss[] = {
     {LossReason::kBadRecord, "dlhook's memory was overwritten: please report it."},
 };
 
-const Tap* TapOf(absl::string_view capability) {
-  const auto found = absl::c_find_if(kTaps, [&](const Tap* tap) { return tap->capability == capability; });
-  return found == std::end(kTaps) ? nullptr : *found;
-}
-
-constexpr char kCounters[] = "See dlhook counters.";
-
-template <size_t N>
-std::string Find(const Advice (&advice)[N], absl::string_view capability) {
-  for (const Advice& candidate : advice) {
-    if (candidate.capability == capability) return std::string(candidate.sentence);
-  }
-  return "";
+TapAdvice AdviceOn(absl::string_view capability) {
+  const auto* const tap = absl::c_find_if(kTaps, [&](const Tap* one) { return one->capability == capability; });
+  if (tap != std::end(kTaps)) return (*tap)->advice;
+  const auto* const other = absl::c_find_if(kAdvice, [&](const auto& one) { return one.first == capability; });
+  return other == std::end(kAdvice) ? TapAdvice{"", ""} : other->second;
 }
 
 }  // namespace
@@ -258,21 +244,20 @@ bool IsOfCounters(const Capability& capability) {
 }
 
 std::string AdviceFor(const Capability& capability) {
-  if (IsOfCounters(capability)) return IsMissing(capability) ? kCounters : "";
-  const Tap* tap = TapOf(capability.name);
-  const TapAdvice advice = tap == nullptr ? TapAdvice{"", ""} : tap->advice;
+  if (IsOfCounters(capability)) return IsMissing(capability) ? "See dlhook counters." : "";
+  const TapAdvice advice = AdviceOn(capability.name);
   const bool is_hopeless =
       advice.hopeless_object != nullptr && absl::StartsWith(capability.object, advice.hopeless_object);
   switch (capability.state) {
     case CapabilityState::kOff:
-      return tap != nullptr ? advice.off : Find(kOff, capability.name);
+      return advice.off;
     case CapabilityState::kRefused:
       if (is_hopeless) return advice.hopeless;
       if (advice.refused != nullptr) return advice.refused;
       [[fallthrough]];
     case CapabilityState::kLost:
     case CapabilityState::kAbsent:
-      return tap != nullptr ? advice.missing : Find(kMissing, capability.name);
+      return advice.missing;
     default:
       return "";
   }

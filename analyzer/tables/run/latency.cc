@@ -1,6 +1,5 @@
 // Table `latency`: how long requests take, by batch size.
 
-#include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/tables.h"

@@ -3,8 +3,6 @@
 // Table `phases`: a step's time by phase: input, forward, backward and update, by kind of step.
 
 #include "analyzer/analysis/folded_time.h"
-#include "analyzer/steps/measured_steps.h"
-#include "analyzer/steps/phases.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/tables.h"

@@ -6,7 +6,6 @@
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/scope_looks.h"
-#include "analyzer/steps/measured_steps.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/tables.h"

@@ -122,20 +122,20 @@ struct PlaceRow : PlaceKey {
   int64_t blocked_ns = 0;
 };
 
-Column PlaceColumn(ThreadsBy by) {
-  if (by == ThreadsBy::kFunction) {
+Column PlaceColumn(By by) {
+  if (by == By::kFunction) {
     return TextColumn(
         "function",
         "Python function, or native function outside the C and C++ libraries, in which the thread was blocked.");
   }
-  if (by == ThreadsBy::kLine) {
+  if (by == By::kLine) {
     return TextColumn("line", "Line of the program itself that led there, else the innermost line that is known.");
   }
   return TextColumn("stack",
                     "Where the thread was blocked, then its callers outwards; without the C and C++ libraries.");
 }
 
-TypedColumns<PlaceRow> PlaceColumns(ThreadsBy by, bool has_processes) {
+TypedColumns<PlaceRow> PlaceColumns(By by, bool has_processes) {
   return {
       {ProcessColumn(has_processes), &PlaceRow::pid},
       {As(Role::kKey, PlaceColumn(by)), &PlaceRow::place},
@@ -149,8 +149,8 @@ TypedColumns<PlaceRow> PlaceColumns(ThreadsBy by, bool has_processes) {
 
 class Places {
  public:
-  Places(const TraceModel& model, ThreadsBy by) : model_(model), by_(by), stacks_(model) {
-    if (by == ThreadsBy::kLine) lines_ = ReadPythonPlaces(model);
+  Places(const TraceModel& model, By by) : model_(model), by_(by), stacks_(model) {
+    if (by == By::kLine) lines_ = ReadPythonPlaces(model);
   }
 
   const std::string& Of(const Wait& wait) {
@@ -161,13 +161,13 @@ class Places {
 
  private:
   std::string Find(const Wait& wait) {
-    if (by_ == ThreadsBy::kLine && wait.python_stack != kNone && lines_[wait.python_stack].file != kNone)
+    if (by_ == By::kLine && wait.python_stack != kNone && lines_[wait.python_stack].file != kNone)
       return LineLabel(model_, lines_[wait.python_stack]);
     const auto entries = stacks_.OfSample(wait.frame, wait.python_stack);
-    if (by_ == ThreadsBy::kStack) return StackOf(entries);
+    if (by_ == By::kStack) return StackOf(entries);
     const StackEntry* const entry = OwnEntry(entries);
     if (entry == nullptr) return kNotKnown;
-    return by_ == ThreadsBy::kLine ? WithLine(*entry, false) : entry->function;
+    return by_ == By::kLine ? WithLine(*entry, false) : entry->function;
   }
 
   // The innermost outside of what waits for whoever calls it.
@@ -199,7 +199,7 @@ class Places {
   }
 
   const TraceModel& model_;
-  const ThreadsBy by_;
+  const By by_;
   CallStacks stacks_;
   std::vector<PythonPlace> lines_;
   std::map<std::pair<FrameIndex, StackIndex>, std::string> known_;
@@ -211,7 +211,7 @@ std::string WordOf(BlockedIn blocked_in) {
   return BlockedInText(found_ns);
 }
 
-Table ThreadWaitsTable(const TraceModel& model, ThreadsBy by) {
+Table ThreadWaitsTable(const TraceModel& model, By by) {
   Places places(model, by);
   std::map<PlaceKey, PlaceRow> rows;
   int64_t all_ns = 0, unknown_ns = 0;
@@ -249,7 +249,7 @@ Table ThreadWaitsTable(const TraceModel& model, ThreadsBy by) {
 }  // namespace
 
 absl::StatusOr<Table> ThreadsTable(const TraceModel& model, const TableOptions& options) {
-  if (options.threads_by != ThreadsBy::kThread) return ThreadWaitsTable(model, options.threads_by);
+  if (const By by = options.RowsOf("threads"); by != By::kThread) return ThreadWaitsTable(model, by);
   const std::vector<ThreadStates> threads = ReadThreadStates(model);
   const std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
   std::vector<ThreadRow> rows = RowsOf(model, threads, groups);

@@ -27,13 +27,13 @@ std::vector<std::string> Labels(const Table& table, const std::string& column = 
   return labels;
 }
 
-absl::StatusOr<Table> RunLayers(const TraceModel& model, LayersBy by, int depth, std::optional<StepKind> steps) {
+absl::StatusOr<Table> RunLayers(const TraceModel& model, By by, int depth, std::optional<StepKind> steps) {
   TraceModel copy = model;
   const Choices choices = ResolveChoices(&copy);
   const RunTotals totals = ComputeTotals(copy);
   const LayerAnalysis analysis(copy);
   TableOptions options{.choices = &choices, .totals = &totals, .analysis = &analysis};
-  options.layers_by = by;
+  options.by = by;
   options.layers_depth = depth;
   options.layers_of = steps;
   for (const TableKind& kind : TableKinds()) {
@@ -42,7 +42,7 @@ absl::StatusOr<Table> RunLayers(const TraceModel& model, LayersBy by, int depth,
   return absl::NotFoundError("layers");
 }
 
-Table LayersTableBy(const TraceModel& model, LayersBy by, int depth = 0, std::optional<StepKind> steps = std::nullopt) {
+Table LayersTableBy(const TraceModel& model, By by, int depth = 0, std::optional<StepKind> steps = std::nullopt) {
   const absl::StatusOr<Table> table = RunLayers(model, by, depth, steps);
   EXPECT_TRUE(table.ok()) << table.status();
   CheckShape(*table);
@@ -59,7 +59,7 @@ TEST(LayersTableTest, RowsAddUpToTheStepsExactly) {
     }
   }
   ASSERT_GT(steps_ns, 0);
-  for (LayersBy by : {LayersBy::kLayer, LayersBy::kModule, LayersBy::kType, LayersBy::kOp, LayersBy::kLine}) {
+  for (By by : {By::kLayer, By::kModule, By::kType, By::kOp, By::kLine}) {
     EXPECT_EQ(Sum(LayersTableBy(model, by), "wall_share"), steps_ns) << static_cast<int>(by);
   }
 }
@@ -92,12 +92,12 @@ TEST(LayersTableTest, DirectionsAddUpToBackwardAndCallsAreOfOneStep) {
 
 TEST(LayersTableTest, ValidationHasRowsOfItsOwnWhenAsked) {
   const TraceModel model = Training(8, 6);
-  const Table training = LayersTableBy(model, LayersBy::kLayer);
-  EXPECT_EQ(Labels(training), Labels(LayersTableBy(Training(8), LayersBy::kLayer)));
+  const Table training = LayersTableBy(model, By::kLayer);
+  EXPECT_EQ(Labels(training), Labels(LayersTableBy(Training(8), By::kLayer)));
   const std::string notes = absl::StrJoin(training.notes, "\n");
   EXPECT_NE(notes.find("6 validation steps of "), std::string::npos) << notes;
 
-  const Table validation = LayersTableBy(model, LayersBy::kLayer, 0, StepKind::kValidation);
+  const Table validation = LayersTableBy(model, By::kLayer, 0, StepKind::kValidation);
   EXPECT_EQ(Labels(validation)[0], "block.fc1");
   EXPECT_EQ(Labels(validation)[1], "block.fc2");
   EXPECT_EQ(Text(validation, 0, "step"), "validation");
@@ -112,13 +112,13 @@ TEST(LayersTableTest, ValidationHasRowsOfItsOwnWhenAsked) {
   }
   EXPECT_GT(validation_ns, 0);
   EXPECT_EQ(Sum(validation, "wall_share"), validation_ns);
-  EXPECT_EQ(RunLayers(model, LayersBy::kLayer, 0, StepKind::kInference).status().message(),
+  EXPECT_EQ(RunLayers(model, By::kLayer, 0, StepKind::kInference).status().message(),
             "no steady inference step in this run; it has steps of: training (8), validation (6)");
 }
 
 TEST(LayersTableTest, AModuleWithoutGradientsAndProductsIsNoModel) {
   const TraceModel model = LinearTraining({.steps = 8, .has_metric = true});
-  const Table table = LayersTableBy(model, LayersBy::kLayer);
+  const Table table = LayersTableBy(model, By::kLayer);
   const std::vector<std::string> labels = Labels(table);
   EXPECT_EQ(absl::c_count(labels, "Accuracy"), 1) << absl::StrJoin(labels, ", ");
   for (const std::string& name : Labels(table, "model")) EXPECT_EQ(name, "-");
@@ -126,11 +126,11 @@ TEST(LayersTableTest, AModuleWithoutGradientsAndProductsIsNoModel) {
 
 TEST(LayersTableTest, ModulesFoldByDepth) {
   const TraceModel model = Training(8);
-  EXPECT_EQ(Labels(LayersTableBy(model, LayersBy::kLayer, 1), "module")[0], "block");
-  EXPECT_EQ(Labels(LayersTableBy(model, LayersBy::kModule, 2), "module")[0], "block.fc1");
-  EXPECT_EQ(Labels(LayersTableBy(model, LayersBy::kType), "type")[0], "linear");
-  EXPECT_EQ(Labels(LayersTableBy(model, LayersBy::kLine), "line")[0], "net.py:10");
-  const std::vector<std::string> ops = Labels(LayersTableBy(model, LayersBy::kOp), "op");
+  EXPECT_EQ(Labels(LayersTableBy(model, By::kLayer, 1), "module")[0], "block");
+  EXPECT_EQ(Labels(LayersTableBy(model, By::kModule, 2), "module")[0], "block.fc1");
+  EXPECT_EQ(Labels(LayersTableBy(model, By::kType), "type")[0], "linear");
+  EXPECT_EQ(Labels(LayersTableBy(model, By::kLine), "line")[0], "net.py:10");
+  const std::vector<std::string> ops = Labels(LayersTableBy(model, By::kOp), "op");
   EXPECT_NE(std::find(ops.begin(), ops.end(), "gemm"), ops.end());
   EXPECT_NE(std::find(ops.begin(), ops.end(), "AddmmBackward0"), ops.end());
 }
@@ -227,8 +227,7 @@ TEST(LayersTableTest, GpuTimesAddUpExactly) {
       }
     }
   }
-  for (LayersBy by : {LayersBy::kLayer, LayersBy::kModule, LayersBy::kType, LayersBy::kOp, LayersBy::kLine,
-                      LayersBy::kFunction, LayersBy::kStack}) {
+  for (By by : {By::kLayer, By::kModule, By::kType, By::kOp, By::kLine, By::kFunction, By::kStack}) {
     const Table table = LayersTableBy(model, by);
     EXPECT_EQ(Sum(table, "gpu_total"), requested_ns) << static_cast<int>(by);
     EXPECT_EQ(Sum(table, "gpu_share"), steps_ns) << static_cast<int>(by);

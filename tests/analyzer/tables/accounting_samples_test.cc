@@ -80,7 +80,7 @@ TEST(LayersSamples, DivideWhatIsNotMeasured) {
   const TraceModel model = builder.Build(400 * kMs);
   const RunTotals totals = ComputeTotals(model);
   const LayerAnalysis analysis(model);
-  const TableOptions options = {.totals = &totals, .analysis = &analysis, .layers_by = LayersBy::kLine};
+  const TableOptions options = {.totals = &totals, .analysis = &analysis, .by = By::kLine};
   const Table table = *LayersTable(model, options);
   EXPECT_EQ(Sum(table, "wall_share"), 400 * kMs);
   EXPECT_EQ(Integer(table, RowWhere(table, {{"line", "net.py:7"}}), "wall_share"), 200 * kMs);

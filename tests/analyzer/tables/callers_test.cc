@@ -40,8 +40,7 @@ struct Program {
   }
 };
 
-Table RunWith(const std::string& name, TraceModel model, std::vector<std::string> functions,
-              LayersBy by = LayersBy::kLayer) {
+Table RunWith(const std::string& name, TraceModel model, std::vector<std::string> functions, By by = By::kLayer) {
   const Choices choices = ResolveChoices(&model);
   const RunTotals totals = ComputeTotals(model);
   const LayerAnalysis analysis(model);
@@ -51,7 +50,7 @@ Table RunWith(const std::string& name, TraceModel model, std::vector<std::string
   options.analysis = &analysis;
   options.functions = std::move(functions);
   options.library_only = name == "stacks";
-  options.layers_by = by;
+  options.by = by;
   for (const TableKind& kind : TableKinds()) {
     if (kind.name == name) return *kind.run(model, options);
   }
@@ -191,8 +190,8 @@ TEST(StacksTest, LayersByFunctionAndByStackAddUpAsLayersDo) {
     program.Call(program.small, 20, {});
   }
   const TraceModel model = program.builder.Build();
-  const Table by_function = RunWith("layers", model, {}, LayersBy::kFunction);
-  const Table by_stack = RunWith("layers", model, {}, LayersBy::kStack);
+  const Table by_function = RunWith("layers", model, {}, By::kFunction);
+  const Table by_stack = RunWith("layers", model, {}, By::kStack);
   EXPECT_GT(Sum(by_function, "wall_share"), 6 * (100 + 50));
   EXPECT_EQ(Sum(by_stack, "wall_share"), Sum(by_function, "wall_share"));
   EXPECT_EQ(Text(by_function, 0, "function"), "at::native::structured_addmm_out_cpu");

@@ -83,16 +83,15 @@ TEST_F(CountersTableTest, RowsAreWhatTheProgramDid) {
 
 TEST_F(CountersTableTest, EveryDivisionHasTheSameSum) {
   AddRun();
-  for (CountersBy by :
-       {CountersBy::kLayers, CountersBy::kPhase, CountersBy::kStep, CountersBy::kScope, CountersBy::kThread}) {
+  for (By by : {By::kLayer, By::kPhase, By::kStep, By::kScope, By::kThread}) {
     TableOptions options;
-    options.counters_by = by;
+    options.by = by;
     const Table table = Run(options);
     EXPECT_EQ(Sum(table, "task_clock"), 500) << static_cast<int>(by);
     EXPECT_EQ(Sum(table, "minor_faults"), 13) << static_cast<int>(by);
   }
   TableOptions by_op, by_interval;
-  by_op.layers_by = LayersBy::kOp;
+  by_op.by = By::kOp;
   by_interval.interval_ns = 100;
   EXPECT_EQ(Sum(Run(by_op), "task_clock"), 500);
   const Table by_time = Run(by_interval, CountersOverTimeTable);

@@ -32,12 +32,12 @@ class HotspotsTest : public testing::Test {
     builder_.model().samples.scope.back() = time_ns < 200 ? 0 : kNone;
   }
 
-  Table Make(HotspotsBy by) {
+  Table Make(By by) {
     TraceModel model = builder_.Build(1000);
     const LayerAnalysis analysis(model);
     TableOptions options;
     options.analysis = &analysis;
-    options.hotspots_by = by;
+    options.by = by;
     Table table = *HotspotsTable(model, options);
     EXPECT_TRUE(CheckTable(table).ok());
     return table;
@@ -66,7 +66,7 @@ TEST_F(HotspotsTest, SelfAndTotalByFunction) {
   AddSample(120, inner_);
   AddSample(300, inner_);
   AddSample(310, outer_);
-  const Table table = Make(HotspotsBy::kFunction);
+  const Table table = Make(By::kFunction);
   EXPECT_EQ(Rows(table), (std::vector<std::string>{"inner: 3 1 3", "outer: 1 0 4", "main: 0 0 4"}));
   EXPECT_EQ(Text(table, 0, "library"), "libown.so");
   EXPECT_DOUBLE_EQ(Real(table, 0, "self_percent"), 75);
@@ -75,8 +75,8 @@ TEST_F(HotspotsTest, SelfAndTotalByFunction) {
 TEST_F(HotspotsTest, ByLibraryAndLayer) {
   AddSample(50, inner_);
   AddSample(120, outer_);
-  EXPECT_EQ(Rows(Make(HotspotsBy::kLibrary)), (std::vector<std::string>{"libown.so: 2 1 2"}));
-  const Table layers = Make(HotspotsBy::kLayer);
+  EXPECT_EQ(Rows(Make(By::kLibrary)), (std::vector<std::string>{"libown.so: 2 1 2"}));
+  const Table layers = Make(By::kLayer);
   EXPECT_EQ(layers.columns[0].name, "layer");
   int64_t sum = 0;
   for (size_t row = 0; row < layers.rows.size(); ++row) sum += Integer(layers, row, "self_time");
@@ -86,7 +86,7 @@ TEST_F(HotspotsTest, ByLibraryAndLayer) {
 TEST_F(HotspotsTest, WhatHasNoPlaceIsCounted) {
   AddSample(50, kNone, SampleState::kLate);
   AddSample(60, outer_, SampleState::kWithoutStack);
-  const Table table = Make(HotspotsBy::kFunction);
+  const Table table = Make(By::kFunction);
   EXPECT_EQ(Rows(table)[0], "[not known]: 1 0 1");
   ASSERT_GE(table.notes.size(), 3u);
   EXPECT_NE(table.notes[1].find("have no stack"), std::string::npos);
@@ -94,7 +94,7 @@ TEST_F(HotspotsTest, WhatHasNoPlaceIsCounted) {
 }
 
 TEST_F(HotspotsTest, WithoutSamplesItSaysHow) {
-  const Table table = Make(HotspotsBy::kFunction);
+  const Table table = Make(By::kFunction);
   EXPECT_TRUE(table.rows.empty());
   EXPECT_NE(table.notes.at(0).find("--sample"), std::string::npos);
 }
