@@ -27,7 +27,6 @@ UNUSED = {
     "CudnnTensor.vectorized_dim": "completes vector_count: a layout can't be told without it",
     "CudaGemm.scale_type": COMPARED,
     "Gemm.ldc": COMPARED,
-    "GpuActivityBatch.context": "older readers leave out a batch that lacks a column",
     "MatrixOp.ldc": COMPARED,
     "OneDnn.engine": "a line of oneDNN's log is kept whole",
     "Reset.reason": "for `dlhook dump`: whether a second writer took over",

@@ -9,7 +9,7 @@
 #include "analyzer/model/beside.h"
 #include "analyzer/symbols/add_symbols.h"
 #include "analyzer/table/table_ops.h"
-#include "analyzer/whatif/replay.h"
+#include "analyzer/tables/calls/replayed.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {

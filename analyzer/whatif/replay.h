@@ -2,6 +2,7 @@
 #pragma once
 
 #include "analyzer/table/table.h"
+#include "analyzer/tables/calls/replayed.h"
 #include "analyzer/whatif/contest.h"
 #include "analyzer/whatif/variations.h"
 #include "analyzer/work/step_facts.h"
@@ -73,15 +74,7 @@ struct ReplayedRun {
 // The answer's table, then all variants, then what was not replayed and why.
 std::vector<Table> ReplayTables(const ReplayedRun& run);
 
-// What the last replay of a run measured is kept for the run's own tables: in a file beside its first trace, with lines of cells
-// between tabs. The first line tells the run from a later one of that name.
-struct ReplayFile {
-  std::string path, first_line;
-};
-ReplayFile ReplayFileOf(const TraceModel& model);
-// `how`: "by torch 2.13.0, threads: 2".
+// For the run's own tables. `how`: "by torch 2.13.0, threads: 2".
 absl::Status KeepReplay(const ReplayFile& file, const ReplayedRun& run, const std::string& how);
-// To `algorithms` and `candidates`, if there is such a file.
-void AddReplayed(const TraceModel& model, Table* table);
 
 }  // namespace dlhook::analyzer::whatif
