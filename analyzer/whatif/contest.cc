@@ -9,8 +9,10 @@
 namespace dlhook::analyzer::inline whatif {
 namespace {
 
-constexpr double kEffect = 100;  // gains worth telling are many times what equal runs differ by
-constexpr size_t kAtOnce = 3;    // in a round: the program may take long to start
+constexpr double kEffect = 100;   // gains worth telling are many times what equal runs differ by
+constexpr size_t kAtOnce = 3;     // in a round: the program may take long to start
+constexpr double kFar = 1.5;      // what was so much faster has rounds without others,
+constexpr size_t kMostAlone = 8;  // so many
 
 }  // namespace
 
@@ -66,6 +68,10 @@ std::vector<size_t> Contest::NextRound() const {
   for (size_t i = 0; i < log_ratios_.size(); ++i) {
     if (outcome(i) == Outcome::kNotDecided) open.push_back(i);
   }
+  std::vector<size_t> far;
+  absl::c_copy_if(open, std::back_inserter(far),
+                  [&](size_t i) { return rounds(i) > 0 && rounds(i) < kMostAlone && speed(i).value > kFar; });
+  if (!far.empty()) open = far;
   const auto promise = [&](size_t i) { return rounds(i) == 0 ? kWorth : speed(i).value; };
   absl::c_stable_sort(open, [&](size_t a, size_t b) { return promise(a) > promise(b); });
   if (open.size() > kAtOnce) {

@@ -49,8 +49,8 @@ class Contest {
  public:
   explicit Contest(size_t variations) : log_ratios_(variations), failed_(variations) {}
 
-  // The variations of the next round: those that were fastest so far, where new ones stand behind gains worth telling, and the one
-  // with the fewest rounds. Empty: all are decided.
+  // The variations of the next round: those that were much faster so far; without such those that were fastest, where new ones stand
+  // behind gains worth telling, and the one with the fewest rounds. Empty: all are decided.
   std::vector<size_t> NextRound() const;
   void Add(size_t variation, double base_ns, double ns);
   void Fail(size_t variation) { failed_[variation] = true; }

@@ -121,18 +121,20 @@ TEST(ContestTest, RoundsAreForWhatPromisesMostAndForWhatIsNew) {
   Contest contest(6);
   EXPECT_EQ(contest.NextRound(), (Round{0, 1, 2}));
   contest.Add(0, 100, 110);
-  contest.Add(1, 100, 50);
-  contest.Add(2, 100, 60);
+  contest.Add(1, 100, 71);
+  contest.Add(2, 100, 80);
   EXPECT_EQ(contest.NextRound(), (Round{1, 2, 3}));
-  contest.Add(3, 100, 70);
-  EXPECT_EQ(contest.NextRound(), (Round{1, 2, 4}));
+  contest.Add(3, 100, 75);
+  EXPECT_EQ(contest.NextRound(), (Round{1, 3, 4}));
   contest.Add(4, 100, 102);
-  EXPECT_EQ(contest.NextRound(), (Round{1, 2, 5}));
+  EXPECT_EQ(contest.NextRound(), (Round{1, 3, 5}));
   contest.Add(5, 100, 101);
   EXPECT_EQ(contest.NextRound(), (Round{1, 2, 3}));
   contest.Fail(2);
   EXPECT_EQ(contest.NextRound(), (Round{1, 3, 5}));
   EXPECT_EQ(contest.outcome(2), Outcome::kFailed);
+  contest.Add(4, 100, 20);
+  EXPECT_EQ(contest.NextRound(), Round{4});  // much faster: nothing else until it is decided
   EXPECT_FALSE(contest.speed(0).low.has_value());
 }
 
