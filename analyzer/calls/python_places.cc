@@ -36,7 +36,9 @@ Owner OwnerOf(absl::string_view file) {
   if (inside == "torch/optim/lr_scheduler.py" || inside == "torch/optim/swa_utils.py") return Owner::kFramework;
   if (absl::StartsWith(inside, "torch/optim/")) return Owner::kOptimizer;
   if (absl::StartsWith(inside, "torch/autograd/")) return Owner::kAutograd;
-  const bool is_compiled = absl::StartsWith(inside, "triton/") || absl::StrContains(file, "/torchinductor_");
+  const bool is_compiled =
+      absl::StartsWith(inside, "triton/") || absl::StrContains(file, "/torchinductor_") ||
+      absl::StrContains(file, "/torch_geometric.nn.");  // made by its template, in a temporary folder
   if (absl::StartsWith(inside, "torch/") || is_compiled) return Owner::kHelper;
   if (inside.empty()) return IsOfPython(file) ? Owner::kHelper : Owner::kUser;
   const absl::string_view package = PackageOf(file);

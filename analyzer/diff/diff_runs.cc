@@ -230,6 +230,7 @@ bool IsComparable(const TableKind& kind) {
 constexpr double kLongerStepsTell = 0.1;  // change of the mean step, with them
 constexpr double kReasonTells = 0.5;      // of this change: gain of a finding
 constexpr double kMostOfTheTime = 0.75;
+constexpr double kAlike = 0.1;  // more or fewer products
 
 // Where one side has such steps for a reason, they are not left out of the comparison.
 void AddLongerSteps(const std::vector<OwnFinding>& own, const ComparedSteps& before, const ComparedSteps& after,
@@ -290,9 +291,11 @@ absl::StatusOr<RunsDiff> DiffRuns(const std::vector<AnalyzedRun>& base, const st
   RunsDiff diff;
   diff.environment = EnvironmentText(differences);
   diff.differences = differences;
-  std::pair<double, double> flops;
+  std::pair<double, double> flops, products;
   for (const RowChange& row : changes.front().rows) {
     const WorkRow cells(changes.front(), row);
+    products.first += cells.Flops(true) > 0 ? cells.Calls(true) : 0;
+    products.second += cells.Flops(false) > 0 ? cells.Calls(false) : 0;
     flops.first += cells.Flops(true);
     flops.second += cells.Flops(false);
   }
@@ -309,7 +312,8 @@ absl::StatusOr<RunsDiff> DiffRuns(const std::vector<AnalyzedRun>& base, const st
   const std::vector<Cause> causes =
       FindCauses({&changes.front(), &names, &before->run, &after->run, &diff.decision, &differences});
   diff.tables.push_back(VerdictTable({&before->run, &after->run, &diff.decision, differences, causes,
-                                      FindContributions(changes.front(), names, own), std::move(own_findings)}));
+                                      FindContributions(changes.front(), names, own), std::move(own_findings), flops,
+                                      std::abs(products.second - products.first) <= kAlike * products.first}));
   diff.tables.push_back(CausesTable(causes, diff.decision));
   diff.tables.push_back(DifferencesTable(differences));
   for (TableChanges& table : changes) JudgeRows(own, table);

@@ -37,6 +37,8 @@ struct VerdictInput {
   std::vector<Cause> causes;
   std::vector<Contribution> contributions;
   std::vector<OwnFinding> own_findings;  // causes, not symptoms; the largest first
+  std::pair<double, double> flops;       // of a step's library calls; {0, 0}: not known
+  bool has_as_many_products = false;     // on both sides
 };
 
 // How much slower or faster and why: a finding that only the slower side has, if it explains most of the change, then the

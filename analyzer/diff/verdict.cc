@@ -8,17 +8,18 @@
 namespace dlhook::analyzer::inline diff {
 namespace {
 
-constexpr size_t kMostNamed = 3;                  // in the sentence
-constexpr double kFindingExplains = 0.5;          // part of the change that a finding must gain to be told as its cause
-constexpr double kFindingExplainsRun = 0.2;       // … of whole runs, of which a part may be recorded
-constexpr double kExplained = 0.8;                // part of the change; once explained, no more causes are named
-constexpr double kWorthNaming = 0.05;             // part of the change
-constexpr double kPaceWorthNoting = 0.05;         // difference from 1
-constexpr double kAroundWorthNaming = 0.2;        // change of a time outside of the steps: part of the shorter run …
-constexpr double kAroundLonger = 3;               // … and how many times the other side's: imports vary
-constexpr double kLongerTell = 2;                 // factor by which much longer steps change what is compared
+constexpr size_t kMostNamed = 3;              // in the sentence
+constexpr double kFindingExplains = 0.5;      // part of the change that a finding must gain to be told as its cause
+constexpr double kFindingExplainsPart = 0.2;  // … of whole runs, of which a part may be recorded; a switch; undecided
+constexpr double kExplained = 0.8;            // part of the change; once explained, no more causes are named
+constexpr double kWorthNaming = 0.05;         // part of the change
+constexpr double kPaceWorthNoting = 0.05;     // difference from 1
+constexpr double kAroundWorthNaming = 0.2;    // change of a time outside of the steps: part of the shorter run …
+constexpr double kAroundLonger = 3;           // … and how many times the other side's: imports vary
+constexpr double kLongerTell = 2;             // factor by which much longer steps change what is compared
 constexpr double kInterruptedWorthNoting = 0.01;  // part of the time
 constexpr double kUnseenTells = 0.3;              // of a step: time between calls that changes
+constexpr double kMoreComputed = 1.5;             // times as many operations
 constexpr double kMuchLonger = 1.3;               // a median, of the other side's
 
 std::string PercentText(double part, double whole) {
@@ -79,19 +80,35 @@ std::string NoiseText(const VerdictInput& input, const TimeChange& time) {
 
 // Of the side that takes longer: "NEW has slow-products (conv2): …", or that its steps grow.
 std::string OwnCause(const VerdictInput& input) {
-  const double change_ns = input.decision->time.change_ns();
+  const TimeChange &time = input.decision->time, &cpu = input.decision->cpu;
+  // Findings' times have the waits of their side in them.
+  double change_ns =
+      input.decision->is_by_cpu ? cpu.change_ns() * std::max(time.new_ns / cpu.new_ns, 1.0) : time.change_ns();
   const bool is_new = change_ns > 0;
+  for (const Cause& cause : input.causes) {
+    const bool is_others = cause.kind == CauseKind::kBusyMachine && !input.decision->is_by_cpu;
+    if (is_others && cause.change_ns * change_ns > 0) change_ns -= cause.change_ns;
+  }
   const TimeChange& with_longer = input.decision->with_longer;
   const OwnFinding *more = nullptr, *told = nullptr;  // before this
   if (with_longer.IsBeyondNoise()) told = ReasonOfLongerSteps(input.own_findings, with_longer.change_ns() > 0);
   for (const OwnFinding& finding : input.own_findings) {
     const bool is_of_run = input.decision->per == Per::kRun;
+    const bool is_part = is_of_run || finding.rule == "debug-switch" || time.finding == Speed::kNoise;
     if (finding.rule == "longer-steps" || &finding == told || finding.is_of_new != is_new ||
         (is_of_run ? finding.steps : 1) * (finding.gain_ns - finding.other_ns) <
-            (is_of_run ? kFindingExplainsRun : kFindingExplains) * std::abs(change_ns))
+            (is_part ? kFindingExplainsPart : kFindingExplains) * std::abs(change_ns))
       continue;
     if (finding.other_ns == 0) return finding.Sentence();
     if (more == nullptr) more = &finding;
+  }
+  // What both have takes longer where each product is of larger sizes.
+  const auto [less, more_flops] = is_new ? input.flops : std::pair(input.flops.second, input.flops.first);
+  const double factor = less > 0 && input.has_as_many_products ? more_flops / less : 1;
+  const bool is_beside = more != nullptr || (!input.causes.empty() && input.causes.front().kind == CauseKind::kCalls);
+  if (is_beside && factor >= kMoreComputed) {
+    return absl::StrFormat("%s's products and convolutions compute %.1f times as much a %s (rows, padding, sizes)",
+                           is_new ? "NEW" : "BASE", factor, Unit(input));
   }
   if (more != nullptr) return more->Sentence();
   if ((is_new ? input.new_run : input.base_run)->WaitedMuch()) return "";  // others may have come

@@ -161,6 +161,38 @@ void FindPassedOn(const StepFacts& facts, std::vector<Finding>& findings) {
                        "network; or a mode is on: torch.set_default_device(None) once the network is made."});
 }
 
+// Hooks on gradients that look at their values: numbers are read within nodes of the backward pass. Their own Python is between.
+void FindWatchedGradients(const StepFacts& facts, std::vector<Finding>& findings) {
+  constexpr double kFewestRead = 4;
+  const ScopeColumns& scopes = facts.model().scopes;
+  double numbers = 0;
+  std::map<ScopeIndex, double> nodes;  // nanoseconds
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+    if (facts.model().names[scopes.look[scope].name] != "aten::item" || facts.StepOfScope(scope) == kNone) continue;
+    ScopeIndex node = kNone;  // the outermost: hooks run before the node itself
+    for (ScopeIndex around = scopes.parent[scope]; around != kNone; around = scopes.parent[around]) {
+      const bool is_node = scopes.look[around].kind == ScopeKind::kBackwardNode ||
+                           absl::StartsWith(facts.model().names[scopes.look[around].name], "autograd::engine::");
+      if (is_node) node = around;
+    }
+    if (node == kNone) continue;
+    numbers += 1 / facts.count();
+    nodes[node] = static_cast<double>(scopes.duration_ns[node]) / facts.count();
+  }
+  double ns = 0;
+  for (const auto& [node, node_ns] : nodes) ns += node_ns;
+  if (numbers < kFewestRead || !facts.IsAtLeast(ns, kPassedOnPercent)) return;
+  findings.push_back(
+      {.where = "hooks on gradients",
+       .sentence =
+           absl::StrFormat("Hooks on gradients read %.0f numbers of tensors in a backward pass: the nodes of the "
+                           "graph in which they run take %s.",
+                           numbers, facts.PartOfStep(ns)),
+       .gain_ns = ns,
+       .evidence = "aten::item within nodes of the backward pass",
+       .advice = "Watch gradients (histograms, norms; wandb.watch, register_hook) in each 100th step, or not at all."});
+}
+
 bool IsOn(const std::string& value) {
   const std::string lower = absl::AsciiStrToLower(value);
   return !lower.empty() && lower != "0" && lower != "false" && lower != "off" && lower != "no";
@@ -219,6 +251,7 @@ std::vector<Finding> FindDebugSwitch(const StepFacts& facts) {
         "tf.config.run_functions_eagerly(True).",
         "table work: EagerLocalExecute in each step, called by train_step of Keras");
   }
+  if (checks < kLeastChecks) FindWatchedGradients(facts, findings);
   FindPassedOn(facts, findings);
   if (2 * facts.TimesOf(kProfilerIsOn) > 1) {
     add("torch.profiler",

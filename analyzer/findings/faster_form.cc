@@ -7,10 +7,8 @@
 //                          a name that takes means, and deviations or roots, by operations of its own
 //   dense gradients        an embedding's gradient is as large as its table, however few rows a batch reads
 //   packed sequences       a recurrent network computes each time step by itself
-//   recurrent cells        the program does so: LSTMCell, GRUCell or RNNCell in a loop, or nn.LSTM for each time step
 //   equal modules          tensor_forms.cc
 //   sizes of tensors       tensor_forms.cc
-//   LSTM by parts          a product for each time step, where oneDNN computes all in one call
 //   recomputation          checkpoints compute the forward pass again: information, as they save memory
 //
 // The gain is at most the time of these operations, on a GPU that of their kernels: how much the other form takes is not
@@ -18,15 +16,12 @@
 
 #include "analyzer/findings/rules.h"
 #include "analyzer/model/gemm_shape.h"
-#include "analyzer/model/op_kind.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kPackedOps = 1000;  // of a step
-constexpr double kCells = 8;         // of a layer, in a step
-constexpr double kLstmProducts = 16;
-constexpr size_t kFewestParts = 3;  // different kernels of a norm that is not fused
+constexpr size_t kFewestParts = 3;   // different kernels of a norm that is not fused
 
 using Names = std::vector<absl::string_view>;
 
@@ -70,7 +65,6 @@ class Forms {
       if (part == Part::kMath) attention.Add(ns, scope);
       if (part == Part::kSoftmaxBackward) of_backward.Add(ns, scope);
       math += part == Part::kMath ? 1 : 0;
-      if (part == Part::kCell) cells[facts.attribution().of_scope[scope].layer].Add(ns, scope);
       const std::pair own = {scopes.thread[scope], step};
       if (std::exchange(at, own) != own) {
         stage_ = Stage::kNone;
@@ -81,33 +75,19 @@ class Forms {
   }
 
   Form attention, of_backward, dense, packed;
-  std::map<LayerIndex, Form> cells;
   double math = 0;         // of `attention`: scaled_dot_product_attention itself
   double score_bytes = 0;  // that attention by parts stores, of all steps; as far as known
   double heads = 0;        // of `attention`: those right behind another one, which count with their products
 
  private:
   enum class Stage : uint8_t { kNone, kProduct, kSoftmax };
-  enum class Part : uint8_t {
-    kOther,
-    kDense,
-    kPacked,
-    kMath,
-    kCell,
-    kProduct,
-    kSoftmax,
-    kSoftmaxBackward,
-    kBetween,
-    kAside
-  };
+  enum class Part : uint8_t { kOther, kDense, kPacked, kMath, kProduct, kSoftmax, kSoftmaxBackward, kBetween, kAside };
 
   static Part PartOf(const ScopeName& name) {
     const auto is = [&](const Names& names) { return IsAmong(name.op, names); };
     if (is({"embedding_dense_backward", "_embedding_bag_dense_backward"})) return Part::kDense;
     if (is({"_pack_padded_sequence"})) return Part::kPacked;
     if (is({"_scaled_dot_product_attention_math"})) return Part::kMath;
-    if (is({"lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell", "lstm", "gru", "rnn_tanh", "rnn_relu"}))
-      return Part::kCell;
     if (is({"matmul", "bmm", "baddbmm", "einsum"})) return Part::kProduct;
     if (is({"softmax", "_softmax"})) return Part::kSoftmax;
     if (is({"_softmax_backward_data"})) return Part::kSoftmaxBackward;
@@ -288,29 +268,6 @@ std::vector<Finding> NormsByOperations(const StepFacts& facts) {
   return findings;
 }
 
-// An LSTM for which oneDNN is not called, but a product for each time step.
-std::vector<Finding> LstmsByParts(const StepFacts& facts) {
-  const auto is_lstm = [&](const WorkItem& item) { return IsOfType(facts, item, {"lstm"}); };
-  double products = 0;
-  for (const WorkItem& item : facts.items()) {
-    if (!is_lstm(item) || !item.IsHostCompute()) continue;
-    if (IsKind(*item.op, OpKind::kRnn)) return {};
-    if (item.doing.direction == LayerDirection::kForward && IsMatrixProduct(*item.op)) products += item.calls;
-  }
-  const double modules = facts.TimesOf("aten::lstm"), ns = facts.Sum(is_lstm);
-  if (modules == 0 || products < kLstmProducts * modules || !facts.IsAtLeast(ns, kFormPercent)) return {};
-  Finding finding = OfForm(
-      facts, ns, kNone,
-      absl::StrFormat("An LSTM is computed time step by time step, with %.0f products in a forward pass, where oneDNN "
-                      "would compute it in one call",
-                      products / modules),
-      "PyTorch calls oneDNN's LSTM on the CPU for float32 without proj_size (a Linear behind it has the same sizes).");
-  finding.where = facts.LayersOf(is_lstm);
-  finding.line = facts.LineOfLongest(is_lstm);
-  finding.changes_numerics = true;
-  return {finding};
-}
-
 }  // namespace
 
 Finding OfForm(const StepFacts& facts, double ns, ScopeIndex scope, std::string sentence, const char* advice) {
@@ -396,27 +353,8 @@ std::vector<Finding> FindFasterForms(const StepFacts& facts) {
     findings.back().where = facts.LayersOf(is_recurrent);
     findings.back().changes_numerics = true;
   }
-  const auto is_beside_cells = [&](const WorkItem& item) {
-    return !item.IsCall() && absl::c_any_of(item.group->layers, [&](LayerIndex layer) {
-      const auto cell = forms.cells.find(layer);
-      return cell != forms.cells.end() && cell->second.count >= kCells * facts.count();
-    });
-  };
-  if (facts.IsAtLeast(facts.Sum(is_beside_cells), kFormPercent)) {
-    const Form& most = MostOf(forms.cells, [](const auto& of) { return of.count; })->second;
-    const std::string& op = facts.scope_names()[facts.model().scopes.look[most.last].name].op;
-    const bool is_cell = absl::EndsWith(op, "_cell");
-    findings.push_back(
-        OfForm(facts, facts.Sum(is_beside_cells), most.last,
-               absl::StrFormat("A recurrent %s is called %.0f times in a %s. That costs, besides its products",
-                               is_cell ? "cell" : "network", most.count / facts.count(), facts.StepNoun()),
-               "Where a sequence is known before it is read: nn.LSTM, nn.GRU or nn.RNN computes all its time steps in "
-               "one call."));
-    findings.back().where = facts.LayersOf(is_beside_cells);
-  }
   Append(EqualModules(facts), findings);
   Append(FormsOfTensors(facts), findings);
-  if (forms.packed.count == 0) Append(LstmsByParts(facts), findings);
   const auto is_recomputed = [](const WorkItem& item) { return item.doing.direction == LayerDirection::kRecompute; };
   if (facts.IsAtLeast(facts.Sum(is_recomputed), kFormPercent)) {
     findings.push_back(OfForm(facts, facts.Sum(is_recomputed), kNone,

@@ -140,11 +140,6 @@ const std::vector<Heavy>& HeavyOperations() {
   return kHeavy;
 }
 
-bool IsInInput(const TraceModel& model, ScopeIndex scope) {
-  while (scope != kNone && model.RoleOf(scope) != ScopeRole::kInput) scope = model.scopes.parent[scope];
-  return scope != kNone;
-}
-
 // Convolutions with so large kernels that a Fourier transform of their input needs far fewer operations: 5/2 N log2 N for each
 // real transform of N elements (of each image, kernel and result), 4 N for a product of two.
 std::vector<Finding> LongFilters(const StepFacts& facts) {

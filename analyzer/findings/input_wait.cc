@@ -21,7 +21,7 @@ constexpr double kRowsOfBatch = 0.5;     // runs of an op, for each row
 constexpr double kOncePerRow = 0.1;      // by so much of a batch more or less
 constexpr double kLeastRows = 8;         // of a batch
 constexpr double kFewestNumbers = 32;    // that a batch has for each row
-constexpr double kMostOfInput = 0.5;
+constexpr double kMostOfInput = 0.5, kMuchOfInput = 0.2;
 constexpr double kHandOverNs = 2e6;  // of a batch from a worker, at most: below that workers are no help
 constexpr int64_t kLeastSamplesOfPlace = 10;
 constexpr double kPartOfOwner = 0.25;   // of a line's samples: is named
@@ -345,10 +345,15 @@ void SayWhere(const StepFacts& facts, double ns, bool by_workers, Finding& findi
   const std::vector<GapLines>& lines = by_workers ? WorkerLinesOf(facts) : InputLinesOf(facts);  // the longest first
   double all_ns = by_workers ? WorkersOperationsNs(facts) : ns;
   for (const GapLines& line : lines) all_ns += by_workers ? line.ns : 0;
-  if (lines.empty() || lines.front().ns < kMostOfInput * all_ns || lines.front().ns == 0) return;
+  if (lines.empty() || lines.front().ns < kMuchOfInput * all_ns || lines.front().ns == 0) return;
   finding.line = lines.front().text;
-  absl::StrAppend(&finding.sentence, by_workers ? " Most of their time passes at " : " Most of it passes at ",
-                  PlaceText(lines.front().function, lines.front().text), ".");
+  const double percent = 100 * std::min(lines.front().ns / all_ns, 1.0);
+  absl::StrAppend(&finding.sentence,
+                  percent < 100 * kMostOfInput
+                      ? absl::StrFormat(" %.0f %%%s", percent, by_workers ? " of their time" : " of it")
+                  : by_workers ? " Most of their time"
+                               : " Most of it",
+                  " passes at ", PlaceText(lines.front().function, lines.front().text), ".");
 }
 
 std::string WhoIsLate(Preparer preparer) {

@@ -73,7 +73,9 @@ std::string DoneInEach(const Reasons& reasons) {
   if (const GapLines* const lines = reasons.lines) {
     const bool is_blocked = 2 * lines->blocked_ns.value_or(0) > lines->ns;
     done.push_back(absl::StrCat(is_blocked ? "is blocked for " : "spends ", HumanTime(lines->ns), " at ", lines->text,
-                                lines->function.empty() ? "" : absl::StrCat(" in ", lines->function)));
+                                !lines->package_function.empty() ? ", mostly in " + lines->package_function
+                                : lines->function.empty()        ? ""
+                                                                 : " in " + lines->function));
   }
   return done.empty() ? "" : absl::StrCat("in each of them the program ", absl::StrJoin(done, " and "));
 }
@@ -98,8 +100,8 @@ std::string Advice(const StepFacts& facts, const Reasons& reasons) {
                      "The input begins anew there: keep what it prepares (a cache), or prepare it during the "
                      "steps before.");
   }
-  return "Look at what the program does in these steps: do it more rarely, or beside the steps (another thread or "
-         "process).";
+  return "Look at what the program does in these steps (checkpoints, at an epoch's end: Lightning's ModelCheckpoint, "
+         "transformers' save_strategy): do it more rarely, or beside the steps (another thread or process).";
 }
 
 std::vector<Finding> FindLongSteps(const StepFacts& facts) {
@@ -149,18 +151,64 @@ std::vector<Finding> FindLongValidation(const StepFacts& facts) {
   if (!facts.model().read_spans.empty()) return {};  // how much of the rest is validation is not known
   if (steps.validations < kLeastValidations || static_cast<double>(steps.validation_ns) < steps_ns) return {};
   const double gain_ns = steps.ValidationNs();
+  // Behind nearly each step: it may choose the next data.
+  const bool is_rollout = static_cast<double>(steps.validations) >= kMostSteps * static_cast<double>(steps.AllCount());
+  return {
+      {.where = is_rollout ? "passes without gradients" : "validation",
+       .sentence = absl::StrFormat(
+           "%s %.1f times as long as the training steps: it runs %d times between %d of them, %d steps in all, %s "
+           "for each training step of %s.",
+           is_rollout ? "What runs without gradients (a rollout, or validation), with its input, takes"
+                      : "Validation takes",
+           static_cast<double>(steps.validation_ns) / steps_ns, steps.validations, steps.AllCount(),
+           steps.validation_steps, HumanTime(steps.ValidationNs()), HumanTime(facts.step_ns())),
+       .gain_ns = gain_ns,
+       .confidence = Confidence::kHigh,
+       .evidence = "table steps and phases: input and passes of the validation steps",
+       .advice = absl::StrCat(
+           is_rollout ? "Of a rollout: more environments in a pass; those that take microseconds are slower in "
+                        "processes of their own (stable-baselines3: DummyVecEnv, not SubprocVecEnv). Validation: "
+                      : "",
+           "Validate less often (Lightning: val_check_interval, Keras: validation_freq), or on a part of the data."),
+       .whole_ns = steps.MeanWithInterruptedNs() + gain_ns}};
+}
+
+// Within a training step the layers that are trained compute without gradients, too, at least twice as often.
+std::vector<Finding> FindPassesWithin(const StepFacts& facts) {
+  constexpr double kWithinPercent = 20;
+  if (facts.steps().kind != StepKind::kTraining || facts.HasGpuTimes()) return {};
+  struct Passes {
+    double ns = 0, without = 0, with = 0;  // operations
+  };
+  const ScopeColumns& scopes = facts.model().scopes;
+  std::map<LayerIndex, Passes> layers;
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+    const StackIndex stack = scopes.look[scope].stack;
+    const LayerIndex layer = facts.attribution().of_scope[scope].layer;
+    if (!facts.IsOutermostOp(scope) || stack == kNone || layer == kNone || facts.places()[stack].is_in_backward ||
+        facts.StepOfScope(scope) == kNone)
+      continue;
+    Passes& passes = layers[layer];
+    const bool has_gradients = scopes.link[scope] >= 0;
+    ++(has_gradients ? passes.with : passes.without);
+    passes.ns += has_gradients ? 0 : static_cast<double>(scopes.duration_ns[scope]) / facts.count();
+  }
+  std::erase_if(layers, [](const auto& of) { return of.second.with == 0 || of.second.without < 2 * of.second.with; });
+  double ns = 0, most = 0;
+  for (const auto& [layer, passes] : layers) {
+    ns += passes.ns;
+    most = std::max(most, passes.without / passes.with);
+  }
+  if (!facts.IsAtLeast(ns, kWithinPercent)) return {};
   return {{.where = "validation",
-           .sentence =
-               absl::StrFormat("Validation takes %.1f times as long as the training steps: it runs %d times between %d "
-                               "of them, %d steps in all, %s for each training step of %s.",
-                               static_cast<double>(steps.validation_ns) / steps_ns, steps.validations, steps.AllCount(),
-                               steps.validation_steps, HumanTime(steps.ValidationNs()), HumanTime(facts.step_ns())),
-           .gain_ns = gain_ns,
-           .confidence = Confidence::kHigh,
-           .evidence = "table steps and phases: input and passes of the validation steps",
+           .sentence = absl::StrFormat("Within the training steps the network that is trained runs %.0f times without "
+                                       "gradients for each pass with them (validation, a metric, a rollout): %s.",
+                                       most, facts.PartOfStep(ns)),
+           .gain_ns = ns,
+           .evidence = "operations of the same layers for which PyTorch records no graph",
            .advice =
-               "Validate less often (Lightning: val_check_interval, Keras: validation_freq), or on a part of the data.",
-           .whole_ns = steps.MeanWithInterruptedNs() + gain_ns}};
+               "Validate between epochs (behind the update, not in each micro-batch), or on a part of the data. A "
+               "metric of the batch itself: from the outputs that the loss was computed from."}};
 }
 
 // Whether an operation begins in this time, other than reading a number: it may make other data.
@@ -223,6 +271,7 @@ std::vector<Finding> FindLongerSteps(const StepFacts& facts) {
   std::vector<Finding> findings = FindLongSteps(facts);
   std::vector<Finding> validation = FindSecondPasses(facts);
   if (validation.empty()) validation = FindLongValidation(facts);
+  if (validation.empty()) validation = FindPassesWithin(facts);
   Append(std::move(validation), findings);
   return findings;
 }

@@ -85,6 +85,7 @@ std::vector<Finding> FindPassesAgain(const StepFacts& facts) {
 double UpdatedParameters(const StepFacts& facts) {
   // Numbers of kinds of operations, by their calls in a step.
   std::map<const LayerGroup*, std::map<double, int>> optimizers;
+  if (facts.TimesOf("aten::embedding_sparse_backward") > 0) return 0;  // a sparse gradient needs many kinds
   for (const WorkItem& item : facts.items()) {
     if (item.doing.direction != LayerDirection::kUpdate || item.scope == nullptr || item.begun == 0) continue;
     if (item.group->label == absl::StrCat("optimizer (", item.scope->op, ")")) continue;  // its own ranges

@@ -276,6 +276,7 @@ std::vector<Finding> FindOpByOp(const StepFacts& facts) {
     std::vector<Finding> findings = InTensorFlow(facts);
     return findings.empty() ? InExecutor(facts) : findings;
   }
+  if (facts.UsesTorch() && facts.HasSteps()) return LoopsInTorch(facts);
   if (facts.model().compiled_ops.empty()) return {};
   std::vector<Finding> findings = facts.HasSteps() ? InJax(facts) : std::vector<Finding>();
   return findings.empty() ? InJaxLoop(facts) : findings;

@@ -159,6 +159,7 @@ std::string AdviceFor(const StepFacts& facts, double ops, bool is_in_model, std:
         "(torch.stack), a batch.",
         calls, step);
   }
+  if (facts.UsesTorch() && !FindOpByOp(facts).empty()) return "";  // that rule tells it
   return facts.UsesTorch() && is_in_model
              ? "Use a larger batch or torch.compile(model): fewer and larger operations."
              : "Do more per call: a larger batch, whole arrays instead of loops over elements.";
@@ -220,6 +221,7 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
   SubtractOwnCost(OwnCost(facts, are_tiny), finding);
   if (!is_at_least(finding.gain_ns, kPythonBoundPercent)) return {};
   finding.advice = AdviceFor(facts, ops, between.is_in_model, finding.line);
+  if (finding.advice.empty()) return {};
   return {finding};
 }
 

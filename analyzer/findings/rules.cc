@@ -174,6 +174,11 @@ std::map<ScopeIndex, const Op*> ProductsOfOperations(const StepFacts& facts) {
   return products;
 }
 
+bool IsInInput(const TraceModel& model, ScopeIndex scope) {
+  while (scope != kNone && model.RoleOf(scope) != ScopeRole::kInput) scope = model.scopes.parent[scope];
+  return scope != kNone;
+}
+
 bool IsInBackward(const TraceModel& model, ScopeIndex outermost) {
   const ScopeIndex parent = model.scopes.parent[outermost];
   return parent != kNone && model.scopes.look[parent].kind == ScopeKind::kBackwardNode;
@@ -230,27 +235,23 @@ TensorsOfRun::TensorsOfRun(const StepFacts& facts) {
   for (const auto& [scope, made] : by_scope) tensors.push_back(made);
 }
 
-double StepsOf(const StepFacts& facts, const std::vector<MadeTensor>& made) {
+MadeTime TimeOfMade(const StepFacts& facts, const std::vector<MadeTensor>& made, const std::set<size_t>& tensors,
+                    bool with_calls) {
   const TraceModel& model = facts.model();
+  MadeTime time;
+  std::set<LayerIndex> layers;
   std::set<std::pair<ProcessIndex, size_t>> steps;
   for (const MadeTensor& tensor : made)
     steps.insert({model.threads[model.scopes.thread[tensor.scope]].process, tensor.step});
-  return std::max(static_cast<double>(steps.size()), 1.0);
-}
-
-MadeTime TimeOfMade(const StepFacts& facts, const std::vector<MadeTensor>& made, const std::set<size_t>& tensors,
-                    bool with_calls) {
-  MadeTime time;
-  std::set<LayerIndex> layers;
   for (const size_t i : tensors) {
     const LayerIndex layer = facts.attribution().of_scope[made[i].scope].layer;
     if (layer != kNone) {
       layers.insert(layer);
     } else {
-      time.ns += static_cast<double>(facts.model().scopes.duration_ns[made[i].scope]);
+      time.ns += static_cast<double>(model.scopes.duration_ns[made[i].scope]);
     }
   }
-  time.ns /= StepsOf(facts, made);
+  time.ns /= std::max(static_cast<double>(steps.size()), 1.0);
   const auto is_in = [&](const WorkItem& item) {
     return (item.scope != nullptr || (with_calls && item.IsHostCompute())) && !item.group->layers.empty() &&
            absl::c_all_of(item.group->layers, [&](LayerIndex layer) { return layers.contains(layer); });

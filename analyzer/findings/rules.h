@@ -53,9 +53,9 @@ FindFunction FindInputWait, FindGpuIdle, FindProcessorQuota, FindBusyMachine, Fi
     FindFasterForms, FindGrowingSteps, FindUnfusedOps, FindSmallOptimizerOps, FindGrowingMemory, FindKeptActivations,
     FindFragmentedMemory, FindPythonBound, FindCopiedAgain, FindPageableCopies, FindSmallCopies, FindGpuAllocations;
 MissingFunction OwnLoopsMissing, PageFaultsMissing, RecompilationsMissing, SpinningMissing;
-// Parts of other rules: of recompilations, warm-up, input-wait, made-anew, faster-form.
-FindFunction FindXlaRecompilations, FindLongXlaCompilation, FindPoolWait, FindIteratorsMadeAnew, FormsOfCollectives,
-    EqualModules, FormsOfTensors;
+// Parts of other rules: of recompilations, warm-up, input-wait, made-anew, op-by-op, faster-form.
+FindFunction FindXlaRecompilations, FindLongXlaCompilation, FindPoolWait, FindIteratorsMadeAnew, LoopsInTorch,
+    FormsOfCollectives, EqualModules, FormsOfTensors;
 
 double InputNs(const StepFacts& facts);           // waiting for the next batch, in a step
 bool MakesPipelinesAnew(const StepFacts& facts);  // the input belongs to that rule
@@ -161,6 +161,8 @@ std::map<ScopeIndex, const Op*> ProductsOfOperations(const StepFacts& facts);
 
 // Whether a node of the backward pass runs this outermost operation.
 bool IsInBackward(const TraceModel& model, ScopeIndex outermost);
+// Whether a loader in the program runs it.
+bool IsInInput(const TraceModel& model, ScopeIndex scope);
 
 // What the outermost operations of the steps made, as PyTorch's allocator tells: sizes of tensors, whose operators report none.
 
@@ -177,9 +179,6 @@ struct MadeTensor {
 
 // On the host, by thread and time; nothing where memory was not recorded in steady steps.
 const std::vector<MadeTensor>& TensorsMade(const StepFacts& facts);
-
-// In how many steps.
-double StepsOf(const StepFacts& facts, const std::vector<MadeTensor>& made);
 
 // What operations take in a mean step.
 struct MadeTime {

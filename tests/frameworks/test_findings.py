@@ -356,9 +356,9 @@ class Findings(FindingsCase):
         self.assertEqual(finding["numerics"], "changes")
 
     def test_a_cell_for_each_time_step(self):
-        finding = self.found("faster-form", "recurrent-cells", least_percent=20)
-        self.assertRegex(finding["finding"], r"^A recurrent cell is called 30 times in a training step\. That costs, besides")
-        self.assertEqual(finding["where"], "LSTMCell")
+        finding = self.found("op-by-op", "recurrent-cells", least_percent=20)
+        self.assertRegex(finding["finding"], r"^A loop in Python runs the same operations 30 times \(.*aten::lstm_cell")
+        self.assertIn("nn.LSTM", finding["advice"])
 
     def test_results_that_keep_their_graphs(self):
         self.assertEqual(self.findings("growing-memory", "growing-memory", "advised"), [])
@@ -387,10 +387,6 @@ class Findings(FindingsCase):
     def test_attention_head_by_head(self):
         finding = self.found("faster-form", "head-by-head", least_percent=10, OMP_NUM_THREADS="1")
         self.assertIn("All heads in one product", finding["advice"])
-
-    def test_a_code_that_is_joined_to_each_row(self):
-        finding = self.found("faster-form", "expanded-codes", least_percent=5)
-        self.assertIn("aten::cat copies a tensor that was expanded", finding["finding"])
 
     def test_what_has_a_cheaper_form(self):
         finding = self.found("heavy-operations", least_percent=20)

@@ -78,6 +78,22 @@ TEST(DiffRunsTest, AProgramThatFailedIsSaidTo) {
   EXPECT_THAT(Sentence(*both), StartsWith("both sides ended with code 1: no difference: "));
 }
 
+// Also a switch that explains a part only; what both have, not before larger products.
+TEST(DiffRunsTest, FindingsOfOneSideComeFirst) {
+  RunSpec spec = Spec(3, 1);
+  const TrainingRun base(spec);
+  for (LayerSpec& layer : spec.layers) layer.forward_ns *= 4;
+  const TrainingRun slower(spec);  // by 900 us
+  for (LayerSpec& layer : spec.layers) layer.channels = 64;
+  const TrainingRun larger(spec);
+  const auto sentence = [&](const TrainingRun& other, const char* rule, double gain_ns, double other_ns) {
+    return Sentence(Diff({&base}, {&other}, {"layers"}, {{rule, "a reason", gain_ns, true, other_ns}}));
+  };
+  EXPECT_THAT(sentence(slower, "debug-switch", 3e5, 0), HasSubstr("NEW has a reason"));
+  EXPECT_THAT(sentence(slower, "faster-form", 8e5, 1e5), HasSubstr("NEW loses more to a reason"));
+  EXPECT_THAT(sentence(larger, "faster-form", 8e5, 1e5), HasSubstr("products and convolutions compute "));
+}
+
 // Steps that are left out of the mean are compared where one side has a reason for them: the slower one's.
 TEST(DiffRunsTest, MuchLongerStepsCountWhereTheSlowerSideHasAReason) {
   RunSpec spec = Spec(3, 1);

@@ -31,6 +31,25 @@ TEST(DebugSwitch, IsOffOrOfAGpu) {
   EXPECT_THAT(With("OMP_NUM_THREADS", "1").rows, IsEmpty());
 }
 
+// In each step so many nodes of 50 us, in which a number is read, or beside which.
+TEST(DebugSwitch, AreHooksThatReadGradients) {
+  for (const bool is_inside : {true, false}) {
+    CpuProgram program;
+    for (int64_t at_ns = 0; at_ns < CpuProgram::kSteps * CpuProgram::kStepNs; at_ns += CpuProgram::kStepNs) {
+      for (int64_t node_ns = at_ns; node_ns < at_ns + 500'000; node_ns += 100'000) {
+        program.builder().Scope("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad",
+                                ScopeKind::kFrameworkOp, node_ns, 50'000);
+        program.builder().Scope("aten::item", ScopeKind::kFrameworkOp, node_ns + (is_inside ? 10'000 : 60'000), 1'000);
+      }
+    }
+    const auto found = program.Find("debug-switch");
+    ASSERT_EQ(found.rows.size(), is_inside ? 1u : 0u);
+    if (!is_inside) continue;
+    EXPECT_THAT(found.Of(0, "finding"), testing::HasSubstr("read 5 numbers of tensors in a backward pass"));
+    EXPECT_EQ(found.Gain(0), 250'000);
+  }
+}
+
 TEST(DebugSwitch, IsSetByTheProgramItself) {
   CpuProgram program;
   program.Scope("aten::mul", 1000, CpuProgram::kStepNs / 2);

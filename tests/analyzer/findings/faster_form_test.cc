@@ -59,39 +59,6 @@ TEST(FasterForm, ComputesAllHeadsAtOnce) {
   EXPECT_EQ(layers.Gain(0), 8 * 20'000);
 }
 
-// Two products of a line or of two, with an operation between or not.
-CpuProgram::Found Chain(int64_t columns, bool is_one_line, bool between = false) {
-  CpuProgram program;
-  program.UseTorch();
-  // A[512, 2048] @ B[2048, 1024] @ w[1024, columns], in column-major order.
-  const OpIndex first = program.builder().AddOp(GemmDefinition(1024, 512, 2048, "NN")),
-                second = program.builder().AddOp(GemmDefinition(columns, 512, 1024, "NN"));
-  const StackIndex line = program.builder().AddStack({{"/home/u/train.py", "<module>", 7}}),
-                   next = program.builder().AddStack({{"/home/u/train.py", "<module>", 8}});
-  for (int64_t at_ns = 1000; at_ns < CpuProgram::kSteps * CpuProgram::kStepNs; at_ns += CpuProgram::kStepNs) {
-    program.builder().Scope("aten::matmul", ScopeKind::kFrameworkOp, at_ns, 500'000, 0, -1, line);
-    program.builder().Call(first, at_ns + 1000, 490'000);
-    program.builder().Scope(between ? "aten::softmax" : "aten::view", ScopeKind::kFrameworkOp, at_ns + 510'000, 1000);
-    program.builder().Scope("aten::matmul", ScopeKind::kFrameworkOp, at_ns + 520'000, 100'000, 0, -1,
-                            is_one_line ? line : next);
-    program.builder().Call(second, at_ns + 521'000, 90'000);
-  }
-  return program.Find("faster-form");
-}
-
-TEST(FasterForm, MultipliesInTheCheaperOrder) {
-  const auto found = Chain(4, /*is_one_line=*/true);
-  ASSERT_THAT(found.rows, SizeIs(1));
-  EXPECT_EQ(found.Of(0, "line"), "train.py:7");
-  // 512 * 1024 * (2048 + 4) operations, or 2048 * 4 * (1024 + 512).
-  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("need 86 times as many operations"));
-  EXPECT_NEAR(static_cast<double>(found.Gain(0)), 600'000 * (1 - 1.0 / 86), 1000);
-  EXPECT_THAT(found.Of(0, "advice"), HasSubstr("A @ (B @ v)"));
-  EXPECT_THAT(Chain(1024, /*is_one_line=*/true).rows, IsEmpty());
-  EXPECT_THAT(Chain(4, /*is_one_line=*/false).rows, IsEmpty());
-  EXPECT_THAT(Chain(4, /*is_one_line=*/true, /*between=*/true).rows, IsEmpty());
-}
-
 // Steps of four backward passes, with so many reductions of gradients, which take 400 us of 1 ms in all.
 std::vector<Finding> Reduced(int reductions) {
   constexpr int kSteps = 10;
@@ -247,27 +214,6 @@ TEST(FasterForm, ComputesEqualModulesTogether) {
   EXPECT_THAT(ListOfModules(4).rows, IsEmpty());
   EXPECT_THAT(ListOfModules(8, /*differs=*/true).rows, IsEmpty());
   EXPECT_THAT(ListOfModules(8, /*differs=*/false, /*between=*/true).rows, IsEmpty());
-}
-
-CpuProgram::Found Recurring(const trace::OpDefinition& definition, int calls) {
-  CpuProgram program(StepKind::kInference);
-  program.UseTorch();
-  const OpIndex op = program.builder().AddOp(definition);
-  for (int64_t at_ns = 0; at_ns < CpuProgram::kSteps * CpuProgram::kStepNs; at_ns += CpuProgram::kStepNs) {
-    program.builder().Scope("aten::lstm", ScopeKind::kFrameworkOp, at_ns + 1000, 900'000);
-    for (int i = 0; i < calls; ++i) program.builder().Call(op, at_ns + 2000 + i * 10'000, 9000);
-  }
-  program.LayerOf(op, {.name = "rnn", .type = "lstm", .line = "net.py:12"});
-  return program.Find("faster-form");
-}
-
-TEST(FasterForm, IsOneCallForAnLstm) {
-  const auto found = Recurring(GemmDefinition(512, 4, 96, "TN"), 60);
-  ASSERT_THAT(found.rows, SizeIs(1));
-  EXPECT_EQ(found.Of(0, "line"), "net.py:12");
-  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("with 60 products in a forward pass"));
-  EXPECT_THAT(found.Of(0, "advice"), HasSubstr("proj_size"));
-  EXPECT_THAT(Recurring(GemmDefinition(512, 4, 96, "TN"), 4).rows, IsEmpty());  // cells are another form's
 }
 
 TEST(OpByOp, IsSwitchedOn) {

@@ -112,21 +112,6 @@ TEST(HeavyOperations, AreTheOutermostOnesOfTheirKinds) {
   EXPECT_THAT(found.Of(0, "advice"), HasSubstr("to_sparse_csr()"));
 }
 
-// torch.vmap's fallback, or what an operation consists of.
-TEST(FasterForm, IsAnOperationInALoopOfItself) {
-  for (const int times : {4, 100}) {
-    CpuProgram program;
-    program.UseTorch();
-    program.Scope("aten::ctc_loss", 1000, 500'000);
-    for (int i = 0; i < times; ++i) program.Scope("aten::ctc_loss", 2000 + i * 4000, 3000);
-    const auto found = program.Find("faster-form");
-    ASSERT_THAT(found.rows, SizeIs(times == 100 ? 1 : 0));
-    if (found.rows.empty()) continue;
-    EXPECT_EQ(found.Gain(0), 500'000);
-    EXPECT_THAT(found.Of(0, "finding"), HasSubstr("aten::ctc_loss, 100 times"));
-  }
-}
-
 CpuProgram::Found Convolving(const std::string& problem) {
   CpuProgram program;
   program.UseTorch();

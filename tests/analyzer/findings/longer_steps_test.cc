@@ -170,9 +170,45 @@ TEST(LongerSteps, AreNotValidationUnlessItTakesLonger) {
   EXPECT_THAT(OfValidation(2), IsEmpty());
   const std::vector<Finding> found = OfValidation(6);
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].where, "validation");
+  EXPECT_EQ(found[0].where, "passes without gradients");
+  EXPECT_THAT(found[0].sentence, HasSubstr("a rollout, or validation"));
   EXPECT_THAT(found[0].sentence, HasSubstr("it runs 19 times between 20 of them, 114 steps in all"));
   EXPECT_NEAR(found[0].gain_ns, 1.8e6, 0.1e6);
+}
+
+// In each step a pass of the network with gradients, and so many without.
+std::vector<Finding> Within(int passes) {
+  ModelBuilder builder;
+  Attribution attribution;
+  attribution.layers.emplace_back().name = "net";
+  StepTrack track;
+  const StackIndex stack = builder.AddStack({{"train.py", "<module>", 7}});
+  for (int64_t at_ns = 0; at_ns < 10 * kMs; at_ns += kMs) {
+    track.steps.push_back({.start_ns = at_ns, .end_ns = at_ns + kMs, .kind = StepKind::kTraining});
+    for (int pass = 0; pass <= passes; ++pass) {
+      builder.Scope("aten::linear", ScopeKind::kFrameworkOp, at_ns + pass * kMs / 8, kMs / 10, 0,
+                    pass == 0 ? at_ns : -1, stack);
+      attribution.of_scope.push_back({0, LayerDirection::kForward});
+    }
+  }
+  TraceModel model = builder.Build(10 * kMs);
+  const Choices choices = ResolveChoices(&model);
+  const RunTotals totals = ComputeTotals(model);
+  const LayerAnalysis analysis(model, std::move(attribution), Judged({track}));
+  const StepFacts facts(model, {.choices = &choices, .totals = &totals, .analysis = &analysis});
+  std::vector<Finding> found;
+  for (RuleFinding& finding : FindAll(facts)) {
+    if (finding.rule == "longer-steps") found.push_back(std::move(finding.finding));
+  }
+  return found;
+}
+
+TEST(LongerSteps, ArePassesWithoutGradientsWithinThem) {
+  const std::vector<Finding> found = Within(4);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_THAT(found[0].sentence, HasSubstr("runs 4 times without gradients for each pass with them"));
+  EXPECT_NEAR(found[0].gain_ns, 0.4e6, 1);
+  EXPECT_THAT(Within(1), IsEmpty());
 }
 
 }  // namespace longer_steps_test

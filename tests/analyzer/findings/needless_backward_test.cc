@@ -117,5 +117,9 @@ TEST(NeedlessBackward, IsSilentWhereGradientsAreGatheredInOneTensor) {
   EXPECT_THAT(Unread(20, {{"Adam", 10}}, 2, "aten::copy_"), SizeIs(1));
 }
 
+TEST(NeedlessBackward, DoesNotCountSparseUpdates) {
+  EXPECT_THAT(Unread(20, {{"Adam", 10}}, 1, "aten::embedding_sparse_backward"), IsEmpty());
+}
+
 }  // namespace needless_backward_test
 }  // namespace dlhook::analyzer

@@ -48,10 +48,12 @@ double CostOfAllScopes(TrainingRun& run) {
 TEST(OwnCostTest, IsAtMostWhatPassesFromAScopeToTheOneInIt) {
   for (const int64_t apart_ns : {60, 600}) {
     CpuProgram program;
-    const StackIndex stack = program.builder().AddStack({{"train.py", "<module>", 7}});
+    const StackIndex lines[] = {program.builder().AddStack({{"train.py", "<module>", 7}}),
+                                program.builder().AddStack({{"train.py", "<module>", 8}})};  // of one it is a loop
     for (int64_t i = 0; i < 20 * CpuProgram::kSteps; ++i) {
-      program.builder().Scope("aten::linear", ScopeKind::kFrameworkOp, i * 50'000, 5'000, 0, -1, stack);
-      program.builder().Scope("aten::addmm", ScopeKind::kFrameworkOp, i * 50'000 + apart_ns, 1'000, 0, -1, stack);
+      program.builder().Scope("aten::linear", ScopeKind::kFrameworkOp, i * 50'000, 5'000, 0, -1, lines[i % 2]);
+      program.builder().Scope("aten::addmm", ScopeKind::kFrameworkOp, i * 50'000 + apart_ns, 1'000, 0, -1,
+                              lines[i % 2]);
     }
     program.UseTorch();
     const auto found = program.Find("python-bound");

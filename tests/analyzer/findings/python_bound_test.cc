@@ -210,5 +210,64 @@ TEST(PythonBound, SamplesTellNativeCodeFromPython) {
   }
 }
 
+enum class Rounds : uint8_t { kOfOnePlace, kOfLayers, kOfSamples };
+
+// In each step so many rounds of two operations of 4 us, and something else.
+CpuProgram::Found Looping(int rounds, Rounds of = Rounds::kOfOnePlace, int gradients = 0) {
+  CpuProgram program;
+  program.UseTorch();
+  ModelBuilder& builder = program.builder();
+  const StackIndex backward =
+      builder.AddStack({{"/opt/lib/python3.11/site-packages/torch/autograd/graph.py", "_engine_run_backward", 9},
+                        {"train.py", "fit", 9}});
+  std::vector<std::pair<StackIndex, StackIndex>> stacks;
+  for (int i = 0; i < rounds; ++i) {
+    if (i > 0 && of != Rounds::kOfLayers) {
+      stacks.push_back(stacks.front());
+      continue;
+    }
+    const auto caller = static_cast<uint32_t>(20 + i);
+    stacks.emplace_back(builder.AddStack({{"train.py", "clip", 7}, {"train.py", "fit", caller}}),
+                        builder.AddStack({{"train.py", "clip", 8}, {"train.py", "fit", caller}}));
+  }
+  for (int64_t step_ns = 0; step_ns < CpuProgram::kSteps * CpuProgram::kStepNs; step_ns += CpuProgram::kStepNs) {
+    int64_t at_ns = step_ns;
+    const auto op = [&](const char* name, int64_t ns, StackIndex stack, ScopeKind kind = ScopeKind::kFrameworkOp) {
+      builder.Scope(name, kind, at_ns, ns, 0, -1, stack);
+      at_ns += ns;
+    };
+    for (const auto& [norm, mul] : stacks) {
+      op("aten::linalg_vector_norm", 4'000, norm);
+      op("aten::mul_", 4'000, mul);
+      if (of == Rounds::kOfSamples) op("aten::mm", 4'000, backward);
+    }
+    for (int i = 0; i < gradients; ++i)
+      op("torch::autograd::AccumulateGrad", 1'000, backward, ScopeKind::kBackwardNode);
+    op("aten::relu", step_ns + 999'000 - at_ns, kNone);
+  }
+  return program.Find("op-by-op");
+}
+
+TEST(OpByOp, IsALoopInPython) {
+  const auto found = Looping(40);
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_EQ(found.Gain(0), 320'000);
+  EXPECT_EQ(found.Of(0, "where"), "clip");
+  EXPECT_EQ(found.Of(0, "line"), "train.py:7 to 8");
+  EXPECT_THAT(found.Of(0, "finding"),
+              HasSubstr("the same operations 40 times (aten::linalg_vector_norm, aten::mul_): 320 us"));
+  EXPECT_THAT(found.Of(0, "advice"), HasSubstr("torch.bmm"));
+  EXPECT_THAT(Looping(8).rows, IsEmpty());
+  EXPECT_THAT(Looping(40, Rounds::kOfLayers).rows, IsEmpty());
+  EXPECT_THAT(Looping(40, Rounds::kOfSamples).rows, IsEmpty());
+}
+
+TEST(OpByOp, GoesThroughParameters) {
+  const auto found = Looping(40, Rounds::kOfOnePlace, 38);
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_THAT(found.Of(0, "finding"), HasSubstr("as many as parameters get gradients"));
+  EXPECT_THAT(found.Of(0, "advice"), HasSubstr("clip_grad_norm_ once for all"));
+}
+
 }  // namespace python_bound_test
 }  // namespace dlhook::analyzer

@@ -136,41 +136,6 @@ TEST(TensorForms, RowsOfAnEmbeddingAreCopiedForTheirMean) {
   EXPECT_THAT(Find("faster-form", {rows, linear, mean}), IsEmpty());
 }
 
-std::vector<Made> Joins(int count, int64_t grows_by, const Made& between) {
-  std::vector<Made> made;
-  for (int i = 1; i <= count; ++i) {
-    made.push_back(between);
-    made.push_back({"aten::cat", 20, 64 * kKiB + i * grows_by});
-  }
-  return made;
-}
-
-TEST(TensorForms, TensorsAreJoinedWithAllBefore) {
-  const Made linear{"aten::linear", 5, 8 * kKiB};
-  const auto found = Find("faster-form", Joins(20, 64 * kKiB, linear));
-  ASSERT_THAT(found, SizeIs(1));
-  // Of 2 to 21 times 64 KiB in all, 21 are needed.
-  EXPECT_NEAR(found[0].gain_ns, 400'000 * (1 - 21.0 / 230), 1000);
-  EXPECT_THAT(found[0].sentence, HasSubstr("joined 20 times a training step (aten::cat), each time with all before"));
-  EXPECT_THAT(found[0].sentence, HasSubstr("from 128 KiB to 1.31 MiB"));
-  EXPECT_THAT(Find("faster-form", Joins(10, 64 * kKiB, linear)), IsEmpty());
-  EXPECT_THAT(Find("faster-form", Joins(20, 0, linear)), IsEmpty());
-  std::vector<Made> read = Joins(20, 64 * kKiB, linear);  // by an operation on the whole
-  for (size_t i = 2; i < read.size(); i += 2) read[i] = {"aten::relu", 5, read[i - 1].bytes};
-  EXPECT_THAT(Find("faster-form", read), IsEmpty());
-}
-
-TEST(TensorForms, PoolingsOfLargeWindowsOverlap) {
-  const Made relu{"aten::relu", 20, 64 * kKiB};
-  const auto found = Find("faster-form", {relu, {"aten::max_pool2d", 900, 64 * kKiB}});  // 16 384 elements
-  ASSERT_THAT(found, SizeIs(1));
-  EXPECT_THAT(found[0].sentence, HasSubstr("an element takes up to 55 ns"));
-  EXPECT_THAT(found[0].advice, HasSubstr("k x 1 and of 1 x k"));
-  EXPECT_THAT(Find("faster-form", {relu, {"aten::max_pool2d", 300, 64 * kKiB}}), IsEmpty());
-  const Made large{"aten::relu", 20, kMiB};  // each element is read once
-  EXPECT_THAT(Find("faster-form", {large, {"aten::max_pool2d", 900, 64 * kKiB}}), IsEmpty());
-}
-
 TEST(Float64, IsWhatOperationsMake) {
   const int64_t whole = 8 * 64 * 512;
   const std::vector<trace::OpDefinition> product = {GemmDefinition(512, 64, 32, "NN")};
@@ -197,22 +162,6 @@ TEST(Float64, IsNotInferredFromLess) {
   // Integers of twice as many bytes are no floats: the functions lie beyond them.
   EXPECT_THAT(Find("float64", {exp, {"aten::linear", 10, whole / 2}, mul, {"aten::to", 50, whole / 2}}, product),
               IsEmpty());
-}
-
-TEST(TensorForms, JoinAnExpandedTensor) {
-  const auto of = [](const char* before, const char* behind) {
-    return Find("faster-form", {{.op = "aten::randn", .bytes = kMiB},
-                                {.op = before, .us = 2, .bytes = 0},
-                                {.op = "aten::cat", .us = 50, .bytes = 8 * kMiB},
-                                {.op = behind, .us = 150, .bytes = kMiB}});
-  };
-  const std::vector<Finding> found = of("aten::expand", "aten::linear");
-  ASSERT_THAT(found, SizeIs(1));
-  EXPECT_EQ(found[0].gain_ns, 200'000);
-  EXPECT_EQ(found[0].line, "train.py:7");
-  EXPECT_THAT(found[0].sentence, HasSubstr("aten::cat copies a tensor that was expanded (8.00 MiB in all)"));
-  EXPECT_THAT(of("aten::transpose", "aten::linear"), IsEmpty());
-  EXPECT_THAT(of("aten::expand", "aten::relu"), IsEmpty());
 }
 
 }  // namespace tensor_forms_test

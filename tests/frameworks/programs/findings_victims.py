@@ -781,19 +781,6 @@ def head_by_head(side):
     return training(project, torch.optim.SGD(project.parameters(), lr=0.01), loss_of, repeated(torch.randn(8, 32, 8)))
 
 
-def expanded_codes(side):
-    """A code that all points have in common is joined to each, or added."""
-    point, code = nn.Linear(387 if side == "victim" else 3, 128), nn.Linear(384, 128)
-
-    def loss_of(model, x, z):
-        if side == "victim":
-            return model(torch.cat([x, z[:, None].expand(-1, 1024, -1)], -1)).square().mean()
-        return (model(x) + code(z)[:, None]).square().mean()
-
-    batches = repeated(torch.randn(8, 1024, 3), torch.randn(8, 384))
-    return training(point, torch.optim.SGD(point.parameters(), lr=0.01), loss_of, batches)
-
-
 def rows_one_by_one(side):
     """A dataset in memory: a row at a time, or a batch."""
     data = TensorDataset(torch.randn(8192, 32), torch.randint(0, 2, (8192,)))
