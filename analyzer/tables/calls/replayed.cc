@@ -10,6 +10,8 @@ using Cells = std::vector<std::string>;
 
 constexpr uint64_t kMostKept = 16 << 20;  // bytes
 
+Cell Time(double ns) { return ns > 0 ? Cell(std::llround(ns)) : Cell(); }
+
 }  // namespace
 
 ReplayFile ReplayFileOf(const TraceModel& model) {
@@ -42,7 +44,7 @@ void AddReplayed(const TraceModel& model, Table* table) {
               {"direction", cells[1]},
               {"problem", cells[2]},
               {"candidate", absl::StrCat(way, between, implementation)},
-              {"time", Nanoseconds(ns)},
+              {"time", Time(ns)},
               {"source", "replay"},
               {"notes", by}},
              table);
@@ -60,7 +62,7 @@ void AddReplayed(const TraceModel& model, Table* table) {
       key.push_back(TextOf(*table, row, name));
     const Kept& kept = chosen[key];
     row.insert(row.end(),
-               {Nanoseconds(kept.alone_ns), KnownText(kept.best), kept.speed > 0 ? Cell(kept.speed) : Cell()});
+               {Time(kept.alone_ns), KnownText(kept.best), kept.speed > 0 ? Cell(kept.speed) : Cell()});
   }
   table->columns.push_back(TimeColumn("alone", "A call alone, with warm caches: measured by dlhook replay."));
   table->columns.push_back(TextColumn("best_other", "The fastest other way: measured by dlhook replay."));
