@@ -61,8 +61,7 @@ void AddReplayed(const TraceModel& model, Table* table) {
     for (const char* name : {"kind", "direction", "problem", "types", "formats", "chosen"})
       key.push_back(TextOf(*table, row, name));
     const Kept& kept = chosen[key];
-    row.insert(row.end(),
-               {Time(kept.alone_ns), KnownText(kept.best), kept.speed > 0 ? Cell(kept.speed) : Cell()});
+    row.insert(row.end(), {Time(kept.alone_ns), KnownText(kept.best), kept.speed > 0 ? Cell(kept.speed) : Cell()});
   }
   table->columns.push_back(TimeColumn("alone", "A call alone, with warm caches: measured by dlhook replay."));
   table->columns.push_back(TextColumn("best_other", "The fastest other way: measured by dlhook replay."));
