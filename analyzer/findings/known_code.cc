@@ -108,11 +108,15 @@ bool IsOfName(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)
 // In functions of multiprocessing's own.
 constexpr KnownCode kMovesObjects = {"multiprocessing", "pickles and moves objects between processes", kLargerTasks};
 
-// Not as the end of a longer name: DataParallel(.
+// Not as the end of a longer name, DataParallel(, or the beginning of a longer number, ** 32.
 bool IsIn(const KnownCode& known, absl::string_view line) {
+  const auto is_longer = [&](size_t at) {
+    const size_t end = at + known.code.size();
+    return (at > 0 && IsOfName(known.code.front()) && IsOfName(line[at - 1])) ||
+           (end < line.size() && isdigit(known.code.back()) && isdigit(line[end]));
+  };
   size_t at = line.find(known.code);
-  while (at != line.npos && at > 0 && IsOfName(known.code.front()) && IsOfName(line[at - 1]))
-    at = line.find(known.code, at + 1);
+  while (at != line.npos && is_longer(at)) at = line.find(known.code, at + 1);
   return at != line.npos && absl::StrContains(line, known.with) &&
          (known.unless.empty() || !absl::StrContains(line, known.unless));
 }

@@ -209,20 +209,21 @@ std::vector<Finding> FindBlockedEventLoop(const StepFacts& facts) {
   if (blocked_ns < kSlowLinesPercent / 100 * all_ns) return {};
   const std::string line = MostOf(lines)->first;
   const SlowText known = SlowTextOf(facts, line, /*in_loop=*/true, /*in_function=*/true);
-  return {{.line = line,
-           .is_in_loop = true,
-           .sentence = absl::StrFormat(
-               "asyncio's event loop is blocked (%s) for %s of %s from the first %s to the last, while a task runs%s: "
-               "all other tasks wait meanwhile.",
-               BlockedInText(found_ns), HumanTime(blocked_ns), HumanTime(all_ns), facts.StepNoun(),
-               known.text.empty() ? "" : absl::StrCat(" (among its lines, or what they call: ", known.text, ")")),
-           .gain_ns = blocked_ns / count,
-           .evidence = "table threads: in what it was blocked, by looks; Python's stacks, which have asyncio's loop",
-           .advice =
-               "Await what blocks (asyncio.sleep, a client that is made for asyncio), or run it in another thread "
-               "(await asyncio.to_thread(f)).",
-           .whole_ns = all_ns / count,
-           .whole = "the time from the first to the last"}};
+  return {
+      {.line = line,
+       .is_in_loop = true,
+       .sentence = absl::StrFormat(
+           "asyncio's event loop is blocked (%s) for %s of %s from the first %s to the last, while a task runs%s: "
+           "all other tasks wait meanwhile.",
+           BlockedInText(found_ns), HumanTime(blocked_ns), HumanTime(all_ns), facts.StepNoun(),
+           known.text.empty() ? "" : absl::StrCat(" (among its lines, or what they call: ", known.text, ")")),
+       .gain_ns = blocked_ns / count,
+       .evidence =
+           "table threads: in what it was blocked, by samples of its state; Python's stacks, which have asyncio's loop",
+       .advice = "Await what blocks (asyncio.sleep, a client that is made for asyncio), or run it in another thread "
+                 "(await asyncio.to_thread(f)).",
+       .whole_ns = all_ns / count,
+       .whole = "the time from the first to the last"}};
 }
 
 double StretchesNs(const StepFacts& facts) {
