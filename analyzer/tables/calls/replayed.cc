@@ -10,7 +10,7 @@ using Cells = std::vector<std::string>;
 
 constexpr uint64_t kMostKept = 16 << 20;  // bytes
 
-Cell Time(double ns) { return ns > 0 ? Cell(std::llround(ns)) : Cell(); }
+Cell Time(double ns) { return ns > 0 ? Cell(static_cast<int64_t>(ns)) : Cell(); }  // as replay itself shows it
 
 }  // namespace
 
