@@ -325,7 +325,7 @@ absl::Status KeepReplay(const ReplayFile& file, const ReplayedRun& run, const st
       Cells cells = {problem.kind, problem.direction, problem.problem, problem.types, problem.formats};
       const double speed = way.outcome == Outcome::kFaster ? way.speed.value : 0;
       cells.insert(cells.end(), {problem.implementation, by, NameOf(way), way.implementation});
-      cells.insert(cells.end(), {absl::StrCat(BoundsOf(ns).mean), absl::StrCat(speed)});
+      cells.insert(cells.end(), {absl::StrCat(static_cast<int64_t>(BoundsOf(ns).mean)), absl::StrCat(speed)});
       for (std::string& cell : cells) absl::StrReplaceAll({{"\t", " "}, {"\n", " "}}, &cell);
       absl::StrAppend(&text, absl::StrJoin(cells, "\t"), "\n");
     };
