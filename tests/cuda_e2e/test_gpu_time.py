@@ -285,7 +285,7 @@ class Bad(Case):
         self.assertEqual(int(reason.split()[0]) + len(self.recorded()), len(self.ran()))
 
     def test_nothing_has_times_any_more(self):
-        trace = self.work("threads", 500, DLHOOK_FAKE_CUPTI_ZERO=1, DLHOOK_RING_KIB=MUCH_KIB)
+        trace = self.work("threads", 60_000, DLHOOK_FAKE_CUPTI_ZERO=1, DLHOOK_RING_KIB=MUCH_KIB)  # longer than the thread looks away
         self.assertEqual([window[1] for window in trace.windows], ["GPU_TIME_CUPTI", "GPU_TIME_NONE"])
         self.assertEqual(self.recorded(), [])
         self.assertIn("without times", trace.windows[-1][2])
@@ -303,7 +303,7 @@ class Bad(Case):
         self.assertEqual(process.returncode, 0)
         (self.trace,) = cuda_e2e.Run(self.run_path).traces(gpu_trace.GpuTrace)
         self.assertEqual([item.kind for item in self.trace.activities], ["SET"] * 8)
-        self.assertEqual([window[1:] for window in self.trace.windows],
+        self.assertEqual([window[1:] for window in sorted(self.trace.windows)],  # of two threads
                          [("GPU_TIME_CUPTI", ""), ("GPU_TIME_NONE", "recording is stopped"), ("GPU_TIME_CUPTI", "")])
 
     def test_buffers_lost(self):
