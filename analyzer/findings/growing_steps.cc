@@ -347,7 +347,8 @@ std::vector<Finding> FindGrowingSteps(const StepFacts& facts) {
       .gain_ns = gain_ns,
       .basis = GainBasis::kComputed,
       .evidence = absl::StrCat(is_timed ? "table steps: durations over the run" : "table work: operations of a step",
-                               "; the gain is a mean step less one at the start of the trend"),
+                               is_of_one ? "; the gain is its mean time less that at the start of its trend"
+                                         : "; the gain is a mean step less one at the start of the trend"),
       .advice =
           !more ? AdviceFor(grown)
           : thirds.IsInBackwardOnly()
